@@ -1,0 +1,10 @@
+//! A concurrent model of Linux cgroup writeback, written as kernel text on a checked memory.
+//!
+//! Reading order: [`sync`] (what a step is, and what memory, locks, RCU and work items mean), `linux` (the mirrored
+//! kernel code), `world` (builds a machine and runs the operations of a case), `oracles` (what must hold).
+//! Arrows point one way: `{oracles, world, cases} -> linux -> sync`. Nothing here prints, exits or reads a clock.
+
+pub mod linux;
+pub mod mutants;
+pub mod rules;
+pub mod sync;

@@ -1,0 +1,3 @@
+//! lib/
+
+pub mod percpu_refcount;

@@ -1,0 +1,228 @@
+//! Plain, marked and atomic accesses to one cell.
+//!
+//! `get` and `set` are plain accesses: no scheduling point, for data that a held lock or sole ownership protects.
+//! Everything that another task may race with is awaited. Atomic operations that return a value are fully ordered.
+
+use super::machine::with;
+use super::mem::{Field, Ptr};
+use super::op::{Kind, Op};
+use super::step::{Step, step};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A value that fits a cell.
+pub trait Word: Copy {
+    /// Its cell value; 0 is the zeroed state.
+    fn to_word(self) -> u64;
+    /// The value of a cell.
+    fn from_word(w: u64) -> Self;
+}
+
+macro_rules! word_int {
+    ($($t:ty),*) => {$(
+        impl Word for $t {
+            fn to_word(self) -> u64 { self as i64 as u64 }
+            fn from_word(w: u64) -> Self { w as $t }
+        }
+    )*};
+}
+word_int!(u8, u16, u32, u64, i32, i64, usize);
+
+impl Word for bool {
+    fn to_word(self) -> u64 {
+        u64::from(self)
+    }
+    fn from_word(w: u64) -> bool {
+        w != 0
+    }
+}
+
+impl Word for Ptr {
+    fn to_word(self) -> u64 {
+        u64::from(self.0)
+    }
+    fn from_word(w: u64) -> Ptr {
+        Ptr(w as u32)
+    }
+}
+
+/// One cell that holds a `T`.
+pub struct Var<T>(Ptr, PhantomData<T>);
+
+impl<T> Clone for Var<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Var<T> {}
+
+impl<T: Word> Field for Var<T> {
+    const CELLS: u32 = 1;
+    fn at(p: Ptr) -> Self {
+        Var(p, PhantomData)
+    }
+}
+
+/// A [`Step`] whose result is a `T`.
+pub struct TypedStep<T>(Step, PhantomData<T>);
+
+impl<T: Word + Unpin> Future for TypedStep<T> {
+    type Output = T;
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        Pin::new(&mut self.0).poll(cx).map(T::from_word)
+    }
+}
+
+impl<T: Word> Var<T> {
+    /// Address of the cell.
+    pub fn ptr(self) -> Ptr {
+        self.0
+    }
+    /// Plain read.
+    #[inline]
+    pub fn get(self) -> T {
+        T::from_word(with(|m| m.read(self.0)))
+    }
+    /// Plain write.
+    #[inline]
+    pub fn set(self, v: T) {
+        with(|m| m.write(self.0, v.to_word()));
+    }
+    #[track_caller]
+    #[inline]
+    fn op(self, kind: Kind, a: u64, b: u64) -> TypedStep<T> {
+        TypedStep(step(Op { kind, obj: self.0, a, b }), PhantomData)
+    }
+    /// `READ_ONCE`, `rcu_dereference`, `atomic_read`.
+    #[track_caller]
+    #[inline]
+    pub fn read_once(self) -> TypedStep<T> {
+        self.op(Kind::Load, 0, 0)
+    }
+    /// `WRITE_ONCE`, `rcu_assign_pointer`, `atomic_set`.
+    #[track_caller]
+    #[inline]
+    pub fn write_once(self, v: T) -> TypedStep<T> {
+        self.op(Kind::Store, v.to_word(), 0)
+    }
+    /// `xchg`: yields the old value.
+    #[track_caller]
+    #[inline]
+    pub fn xchg(self, v: T) -> TypedStep<T> {
+        self.op(Kind::Xchg, v.to_word(), 0)
+    }
+    /// `cmpxchg`: yields the old value, which equals `old` exactly on success.
+    #[track_caller]
+    #[inline]
+    pub fn cmpxchg(self, old: T, new: T) -> TypedStep<T> {
+        self.op(Kind::Cmpxchg, old.to_word(), new.to_word())
+    }
+    /// Adds; yields the *old* value.
+    #[track_caller]
+    #[inline]
+    pub fn fetch_add(self, v: T) -> TypedStep<T> {
+        self.op(Kind::Add, v.to_word(), 0)
+    }
+    /// Adds `v` unless the value is `u`; yields the old value.
+    #[track_caller]
+    #[inline]
+    pub fn add_unless(self, v: T, u: T) -> TypedStep<T> {
+        self.op(Kind::AddUnless, v.to_word(), u.to_word())
+    }
+}
+
+impl Var<i64> {
+    /// `atomic_inc`.
+    #[track_caller]
+    pub fn inc(self) -> TypedStep<i64> {
+        self.fetch_add(1)
+    }
+    /// `atomic_dec`; yields the old value, so `== 1` is `atomic_dec_and_test`.
+    #[track_caller]
+    pub fn dec(self) -> TypedStep<i64> {
+        self.fetch_add(-1)
+    }
+}
+
+/// A word of flag bits; bit numbers as in the kernel.
+#[derive(Clone, Copy)]
+pub struct Bits(Ptr);
+
+impl Field for Bits {
+    const CELLS: u32 = 1;
+    fn at(p: Ptr) -> Self {
+        Bits(p)
+    }
+}
+
+impl Bits {
+    /// Address of the cell.
+    pub fn ptr(self) -> Ptr {
+        self.0
+    }
+    /// Plain read of the whole word.
+    pub fn get(self) -> u64 {
+        with(|m| m.read(self.0))
+    }
+    /// Plain write of the whole word.
+    pub fn set(self, v: u64) {
+        with(|m| m.write(self.0, v));
+    }
+    /// Plain read-modify-write, under the word's lock.
+    pub fn or(self, bits: u64) {
+        self.set(self.get() | bits);
+    }
+    /// Plain read-modify-write, under the word's lock.
+    pub fn clear(self, bits: u64) {
+        self.set(self.get() & !bits);
+    }
+    /// `READ_ONCE` of the word.
+    #[track_caller]
+    pub fn read_once(self) -> Step {
+        step(Op::new(Kind::Load, self.0))
+    }
+    /// `WRITE_ONCE` of the word.
+    #[track_caller]
+    pub fn write_once(self, v: u64) -> Step {
+        step(Op::with(Kind::Store, self.0, v))
+    }
+    /// `test_bit` as a scheduling point.
+    #[track_caller]
+    pub fn test_bit(self, nr: u32) -> BitStep {
+        BitStep(step(Op::new(Kind::Load, self.0)), nr)
+    }
+    /// `set_bit`, `test_and_set_bit`: yields the old bit.
+    #[track_caller]
+    pub fn test_and_set_bit(self, nr: u32) -> BitStep {
+        BitStep(step(Op::with(Kind::Or, self.0, 1 << nr)), nr)
+    }
+    /// `clear_bit`, `test_and_clear_bit`: yields the old bit.
+    #[track_caller]
+    pub fn test_and_clear_bit(self, nr: u32) -> BitStep {
+        BitStep(step(Op::with(Kind::And, self.0, !(1 << nr))), nr)
+    }
+}
+
+/// A [`Step`] whose result is one bit of the old word.
+pub struct BitStep(Step, u32);
+
+impl Future for BitStep {
+    type Output = bool;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        let nr = self.1;
+        Pin::new(&mut self.0).poll(cx).map(|w| w & (1 << nr) != 0)
+    }
+}
+
+/// `smp_mb()`. No scheduling point: without declared weak locations the machine is sequentially consistent.
+#[track_caller]
+pub fn smp_mb() {}
+/// `smp_rmb()`.
+#[track_caller]
+pub fn smp_rmb() {}
+/// `smp_wmb()`.
+#[track_caller]
+pub fn smp_wmb() {}

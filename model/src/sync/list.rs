@@ -1,0 +1,192 @@
+//! Doubly linked lists (plain and RCU) and lock-less singly linked lists, intrusive as in the kernel.
+
+use super::event::fatal;
+use super::machine::with;
+use super::mem::{Field, NULL, Ptr};
+use super::op::{Kind, Op};
+use super::step::{Step, step};
+
+/// `LIST_POISON1`: forward pointer of a deleted entry.
+pub const LIST_POISON1: Ptr = Ptr(0xdead_0100);
+/// `LIST_POISON2`: backward pointer of a deleted entry.
+pub const LIST_POISON2: Ptr = Ptr(0xdead_0122);
+
+/// `struct list_head`: head or entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListHead(pub Ptr);
+
+impl Field for ListHead {
+    const CELLS: u32 = 2;
+    fn at(p: Ptr) -> Self {
+        ListHead(p)
+    }
+}
+
+impl ListHead {
+    /// Address.
+    pub fn ptr(self) -> Ptr {
+        self.0
+    }
+    /// Forward pointer.
+    pub fn next(self) -> ListHead {
+        ListHead(Ptr::from_word(with(|m| m.read(self.0))))
+    }
+    /// Backward pointer.
+    pub fn prev(self) -> ListHead {
+        ListHead(Ptr::from_word(with(|m| m.read(self.0.add(1)))))
+    }
+    fn set_next(self, n: Ptr) {
+        with(|m| m.write(self.0, u64::from(n.0)));
+    }
+    fn set_prev(self, n: Ptr) {
+        with(|m| m.write(self.0.add(1), u64::from(n.0)));
+    }
+    /// `INIT_LIST_HEAD`
+    pub fn init(self) {
+        self.set_next(self.0);
+        self.set_prev(self.0);
+    }
+    /// `list_empty`
+    pub fn is_empty(self) -> bool {
+        self.next() == self
+    }
+    /// Forward pointer is NULL: the "no more entries, ever" mark of a css's `cgwb_list`.
+    pub fn is_marked(self) -> bool {
+        self.next().0.is_null()
+    }
+    /// Sets that mark.
+    pub fn set_mark(self) {
+        self.set_next(NULL);
+    }
+
+    fn link(self, prev: ListHead, next: ListHead) {
+        if next.prev() != prev || prev.next() != next {
+            corrupted(self, "list_add", prev, next);
+        }
+        if self == prev || self == next {
+            corrupted(self, "list_add double add", prev, next);
+        }
+        next.set_prev(self.0);
+        self.set_next(next.0);
+        self.set_prev(prev.0);
+        prev.set_next(self.0);
+    }
+    /// `list_add(self, head)`: right after the head.
+    pub fn add(self, head: ListHead) {
+        self.link(head, head.next());
+    }
+    /// `list_add_tail(self, head)`, `list_add_tail_rcu`: right before the head.
+    pub fn add_tail(self, head: ListHead) {
+        self.link(head.prev(), head);
+    }
+
+    fn unlink(self) {
+        let (prev, next) = (self.prev(), self.next());
+        if next.0 == LIST_POISON1 || prev.0 == LIST_POISON2 || prev.0.is_null() || next.0.is_null() {
+            corrupted(self, "list_del of an entry that is not linked", prev, next);
+        }
+        if prev.next() != self || next.prev() != self {
+            corrupted(self, "list_del", prev, next);
+        }
+        next.set_prev(prev.0);
+        prev.set_next(next.0);
+    }
+    /// `list_del`
+    pub fn del(self) {
+        self.unlink();
+        self.set_next(LIST_POISON1);
+        self.set_prev(LIST_POISON2);
+    }
+    /// `list_del_rcu`: the forward pointer stays for readers.
+    pub fn del_rcu(self) {
+        self.unlink();
+        self.set_prev(LIST_POISON2);
+    }
+    /// `list_del_init`
+    pub fn del_init(self) {
+        self.unlink();
+        self.init();
+    }
+    /// `list_move`
+    pub fn move_to(self, head: ListHead) {
+        self.unlink();
+        self.add(head);
+    }
+    /// `list_move_tail`
+    pub fn move_tail(self, head: ListHead) {
+        self.unlink();
+        self.add_tail(head);
+    }
+    /// `list_splice_tail_init(self, head)`: moves all entries of `self` to the tail of `head`.
+    pub fn splice_tail_init(self, head: ListHead) {
+        while !self.is_empty() {
+            self.next().move_tail(head);
+        }
+    }
+    /// All entries, read plainly under the list's lock; safe against removal of the current one.
+    pub fn entries(self) -> Vec<ListHead> {
+        let mut v = Vec::new();
+        let mut e = self.next();
+        while e != self {
+            if v.len() > 10_000 {
+                corrupted(self, "list walk does not end", self, e);
+            }
+            v.push(e);
+            e = e.next();
+        }
+        v
+    }
+    /// `rcu_dereference(self->next)`: a scheduling point.
+    #[track_caller]
+    pub fn next_rcu(self) -> Step {
+        step(Op::new(Kind::Load, self.0))
+    }
+}
+
+#[cold]
+fn corrupted(e: ListHead, what: &str, prev: ListHead, next: ListHead) -> ! {
+    let (e, p, n) = with(|m| (m.mem.name(e.0), m.mem.name(prev.0), m.mem.name(next.0)));
+    fatal("LT-LIST-0", format!("list corruption: {what} {e}, prev {p}, next {n}"))
+}
+
+/// `struct llist_head` with entries that are cells holding the next entry's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Llist(pub Ptr);
+
+impl Field for Llist {
+    const CELLS: u32 = 1;
+    fn at(p: Ptr) -> Self {
+        Llist(p)
+    }
+}
+
+impl Llist {
+    /// Address.
+    pub fn ptr(self) -> Ptr {
+        self.0
+    }
+    /// `llist_add`: pushes by compare-and-swap; true if the list was empty.
+    pub async fn add(self, node: Ptr) -> bool {
+        loop {
+            let first = step(Op::new(Kind::Load, self.0)).await;
+            with(|m| m.write(node, first));
+            let old = step(Op { kind: Kind::Cmpxchg, obj: self.0, a: first, b: u64::from(node.0) }).await;
+            if old == first {
+                return first == 0;
+            }
+        }
+    }
+    /// `llist_del_all`: takes the whole list, newest first.
+    pub async fn del_all(self) -> Ptr {
+        Ptr::from_word(step(Op::new(Kind::Xchg, self.0)).await)
+    }
+    /// Next entry.
+    pub fn next(node: Ptr) -> Ptr {
+        Ptr::from_word(with(|m| m.read(node)))
+    }
+    /// `llist_empty`
+    #[track_caller]
+    pub fn first(self) -> Step {
+        step(Op::new(Kind::Load, self.0))
+    }
+}

@@ -1,0 +1,655 @@
+//! One execution's whole state, and the meaning of every operation.
+
+use super::choose::Choice;
+use super::event::{End, Event, Kfn, Tp, Violation, Watch, fatal_in};
+use super::lockdep::{Held, Lockdep};
+use super::mem::{Access, Memory, NULL, Ptr, mix};
+use super::op::{Kind, Mode, Op, Pred};
+use super::task::{BOOT, Fut, Names, Spawn, Task, TaskLabel, TaskName};
+use super::work::WorkState;
+use std::cell::RefCell;
+use std::panic::Location;
+use std::task::{Context, Waker};
+
+/// Settings of the modelled machine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Per-CPU slots of per-CPU variables.
+    pub nr_cpus: u32,
+    /// Preemptible RCU: a grace period waits for read sections only. Otherwise it also waits for every running task to block.
+    pub preempt_rcu: bool,
+    /// How often timers of delayed work may fire in one execution.
+    pub timers: u32,
+    /// Allocation sites that may fail, and named choices that are asked; an empty list answers 0 everywhere.
+    pub ask: Vec<&'static str>,
+    /// How many choices may be answered other than 0 in one execution.
+    pub max_faults: u32,
+    /// Several tasks may share a CPU, so that interrupt state and preemption decide who can run.
+    pub shared_cpus: bool,
+    /// Steps after which an execution counts as not ending.
+    pub max_steps: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { nr_cpus: 4, preempt_rcu: true, timers: 0, ask: Vec::new(), max_faults: 1, shared_cpus: false, max_steps: 20_000 }
+    }
+}
+
+impl Config {
+    pub(super) fn asks(&self, c: Choice) -> bool {
+        matches!(c, Choice::Stale(_)) || self.ask.contains(&c.name())
+    }
+}
+
+/// One execution.
+pub struct Machine {
+    /// The cells.
+    pub mem: Memory,
+    /// Task slots.
+    pub tasks: Vec<Task>,
+    /// Slot of the running task.
+    pub current: usize,
+    /// Settings.
+    pub config: Config,
+    /// Committed events, in order; event 0 is a placeholder for initial values.
+    pub log: Vec<Event>,
+    /// Violations so far, at most one a rule.
+    pub violations: Vec<Violation>,
+    /// The execution stopped early.
+    pub aborted: bool,
+    /// Operations happen at once, without scheduling (boot).
+    pub immediate: bool,
+    /// Tasks that the driver has not adopted yet.
+    pub spawned: Vec<Spawn>,
+    /// Choices asked so far.
+    pub choices_asked: u32,
+    /// Keep observation hashes (state caching).
+    pub observe_on: bool,
+    /// Watcher of events.
+    pub watch: Option<Box<dyn Watch>>,
+    pub(super) names: Names,
+    pub(super) lockdep: Lockdep,
+    pub(super) works: Vec<WorkState>,
+    pub(super) callbacks: Vec<Ptr>,
+    pub(super) timers_fired: u32,
+    parked_boot: Vec<Spawn>,
+    gps: u32,
+}
+
+thread_local! {
+    static MACHINE: RefCell<Machine> = RefCell::new(Machine::new());
+}
+
+/// Runs `f` on this thread's machine. Not re-entrant: the sync layer is the only caller inside kernel text.
+#[inline]
+pub fn with<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    MACHINE.with(|m| f(&mut m.borrow_mut()))
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let mut m = Machine {
+            mem: Memory::new(),
+            tasks: Vec::new(),
+            current: 0,
+            config: Config::default(),
+            log: Vec::with_capacity(4096),
+            violations: Vec::new(),
+            aborted: false,
+            immediate: false,
+            spawned: Vec::new(),
+            choices_asked: 0,
+            observe_on: false,
+            watch: None,
+            names: Names::default(),
+            lockdep: Lockdep::default(),
+            works: Vec::new(),
+            callbacks: Vec::new(),
+            timers_fired: 0,
+            parked_boot: Vec::new(),
+            gps: 0,
+        };
+        m.reset(Config::default());
+        m
+    }
+
+    /// Forgets the last execution and enters boot: slot 0 is the boot task and operations happen at once.
+    pub fn reset(&mut self, config: Config) {
+        self.mem.reset();
+        for t in &mut self.tasks {
+            t.live = false;
+            t.name = TaskName(0);
+        }
+        self.config = config;
+        self.log.clear();
+        self.violations.clear();
+        self.aborted = false;
+        self.spawned.clear();
+        self.choices_asked = 0;
+        self.lockdep.reset();
+        self.works.clear();
+        self.callbacks.clear();
+        self.timers_fired = 0;
+        self.gps = 0;
+        self.parked_boot.clear();
+        self.watch = None;
+        if self.tasks.is_empty() {
+            self.tasks.push(Task::vacant());
+        }
+        self.tasks[0] = Task { name: BOOT, label: TaskLabel::Boot, live: true, ..Task::vacant() };
+        self.current = 0;
+        self.immediate = true;
+        self.commit(Kind::Start, Tp::Note, NULL, 0, 0, Location::caller());
+    }
+
+    /// Number of events committed.
+    #[inline]
+    pub fn log_len(&self) -> u32 {
+        self.log.len() as u32
+    }
+
+    /// Name of the running task.
+    pub fn current_name(&self) -> TaskName {
+        self.tasks[self.current].name
+    }
+
+    /// CPU index of the running task for per-CPU variables.
+    pub fn this_cpu(&self) -> u32 {
+        self.tasks[self.current].cpu % self.config.nr_cpus
+    }
+
+    /// Remembers a value that the running task has observed.
+    #[inline]
+    pub fn observe(&mut self, v: u64) {
+        if self.observe_on {
+            let t = &mut self.tasks[self.current];
+            t.obs = mix(t.obs, v);
+        }
+    }
+
+    /// Declares that the running task's future depends on nothing it has observed before, except `keep`.
+    pub fn forget(&mut self, keep: u64) {
+        let t = &mut self.tasks[self.current];
+        t.obs = mix(u64::from(t.name.0), keep);
+    }
+
+    /// Records a violation of `rule`, once an execution.
+    pub fn report(&mut self, rule: &'static str, detail: String) {
+        if !self.aborted && !self.violations.iter().any(|v| v.rule == rule) {
+            self.violations.push(Violation { rule, detail, at: self.log_len().saturating_sub(1), task: self.current_name(), fatal: false });
+        }
+    }
+
+    /// Appends an event and shows it to the watcher.
+    #[inline]
+    pub fn commit(&mut self, kind: Kind, tp: Tp, obj: Ptr, val: u64, rf: u32, site: &'static Location<'static>) {
+        let t = &self.tasks[self.current];
+        let func: Option<&'static Kfn> = t.stack.last().copied();
+        let e = Event { task: t.name, kind, tp, obj, rf, val, site, func };
+        self.log.push(e);
+        if let Some(mut w) = self.watch.take() {
+            w.event(self, &e);
+            self.watch = Some(w);
+        }
+    }
+
+    /// A sleeping primitive was reached: legal only in process context with nothing held.
+    pub fn might_sleep(&mut self, what: &str) {
+        let t = &self.tasks[self.current];
+        if t.atomic() && !self.immediate {
+            let (irq, pre, rcu, level) = (t.irq_off, t.preempt_off, t.rcu, t.level);
+            let held: Vec<String> = t.held.iter().map(|h| self.mem.name(h.lock)).collect();
+            self.report(
+                "LT-LOCK-2",
+                format!("{what} in atomic context: irqs off {irq}, preemption off {pre}, RCU readers {rcu}, level {level:?}, held [{}]", held.join(", ")),
+            );
+        }
+    }
+
+    /// The running task announces its next operation.
+    #[inline]
+    pub fn announce(&mut self, op: Op, site: &'static Location<'static>) {
+        if op.kind.sleeps() {
+            self.announce_sleep(op);
+        }
+        let t = &mut self.tasks[self.current];
+        t.pending = op;
+        t.site = site;
+    }
+
+    #[cold]
+    fn announce_sleep(&mut self, op: Op) {
+        if matches!(op.kind, Kind::FlushBegin | Kind::FlushWait) {
+            let cur = self.current;
+            self.lockdep_wait(cur, op.obj);
+        }
+        let what = format!("{:?} of {}", op.kind, if op.obj.is_null() { String::new() } else { self.mem.name(op.obj) });
+        self.might_sleep(&what);
+    }
+
+    /// Could the operation that slot `s` announced happen now?
+    pub fn enabled(&mut self, s: usize) -> bool {
+        let op = self.tasks[s].pending;
+        if self.config.shared_cpus && !self.cpu_allows(s) {
+            return false;
+        }
+        if !op.kind.can_block() {
+            return true;
+        }
+        match op.kind {
+            Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => self.mem.peek(op.obj) == 0,
+            Kind::DownRead => self.mem.peek(op.obj) & WRITER == 0,
+            Kind::GpEnd | Kind::RcuCallback => self.gp_over(s),
+            Kind::WorkBegin => self.gp_over(s) && self.work_may_begin(op.obj),
+            Kind::TimerFire => self.timer_may_fire(op),
+            Kind::FlushWait => self.work_done(op.obj, self.tasks[s].flush_target),
+            Kind::Sleep => self.mem.peek(op.obj) & (1 << s) == 0,
+            Kind::Join => !self.tasks.iter().any(|t| t.live && u64::from(t.name.0) == op.a),
+            _ => true,
+        }
+    }
+
+    /// Bit mask of the slots whose operation could happen now.
+    pub fn enabled_mask(&mut self) -> u64 {
+        let mut mask = 0;
+        for s in 0..self.tasks.len() {
+            if self.tasks[s].live && self.enabled(s) {
+                mask |= 1 << s;
+            }
+        }
+        if !self.config.preempt_rcu {
+            // A task that cannot go on is off the CPU: a quiescent state.
+            for s in 0..self.tasks.len() {
+                if self.tasks[s].live && mask & (1 << s) == 0 && self.tasks[s].pending.kind.sleeps() {
+                    self.reader_gone(s);
+                }
+            }
+        }
+        mask
+    }
+
+    fn cpu_allows(&self, s: usize) -> bool {
+        let t = &self.tasks[s];
+        !self.tasks.iter().enumerate().any(|(i, u)| {
+            i != s
+                && u.live
+                && u.cpu == t.cpu
+                && u.started
+                && (u.level > t.level
+                    || (u.level == t.level && (u.preempt_off + u.irq_off > 0 || u.level != super::Level::Task))
+                    || (t.level == super::Level::Hardirq && u.level < t.level && u.irq_off > 0)
+                    || (t.level == super::Level::Softirq && u.level < t.level && u.irq_off + u.bh_off > 0))
+                && !(t.started && t.level > u.level)
+        })
+    }
+
+    /// Performs the operation that the running task announced; the driver has made sure that it is enabled.
+    #[inline]
+    pub fn perform(&mut self) -> u64 {
+        let s = self.current;
+        let (op, site) = {
+            let t = &mut self.tasks[s];
+            t.steps += 1;
+            t.started = true;
+            (t.pending, t.site)
+        };
+        if self.tasks[s].rcu_lazy {
+            self.rcu_enter_now(s);
+        }
+        if self.config.shared_cpus {
+            let c = Ptr(0x8000 | self.tasks[s].cpu);
+            self.mem.touch(c, Access::Write);
+        }
+        let mut rf = 0;
+        let p = op.obj;
+        let v = match op.kind {
+            Kind::Load => {
+                rf = self.mem.writer(p);
+                self.read(p)
+            }
+            Kind::Store => {
+                self.write(p, op.a);
+                op.a
+            }
+            Kind::Add | Kind::Or | Kind::And | Kind::Xchg | Kind::Cmpxchg | Kind::AddUnless => {
+                rf = self.mem.writer(p);
+                let old = self.read(p);
+                let new = match op.kind {
+                    Kind::Add => old.wrapping_add(op.a),
+                    Kind::Or => old | op.a,
+                    Kind::And => old & op.a,
+                    Kind::Xchg => op.a,
+                    Kind::Cmpxchg if old == op.a => op.b,
+                    Kind::AddUnless if old != op.b => old.wrapping_add(op.a),
+                    _ => old,
+                };
+                if new != old {
+                    self.write(p, new);
+                }
+                old
+            }
+            Kind::SpinLock => self.do_spin_lock(s, p, op.a),
+            Kind::MutexLock => {
+                self.take(s, p, SELF, Kind::MutexLock);
+                0
+            }
+            Kind::DownWrite => {
+                self.take(s, p, WRITER, Kind::DownWrite);
+                0
+            }
+            Kind::DownRead => {
+                let n = self.mem.peek(p);
+                self.take(s, p, n + 1, Kind::DownRead);
+                0
+            }
+            Kind::DownReadTrylock => {
+                let n = self.read(p);
+                if n & WRITER == 0 {
+                    self.take(s, p, n + 1, Kind::DownReadTrylock);
+                    1
+                } else {
+                    0
+                }
+            }
+            Kind::Up => {
+                self.release(s, p);
+                0
+            }
+            Kind::GpBegin => {
+                self.gp_begin(s);
+                0
+            }
+            Kind::GpEnd | Kind::RcuCallback => {
+                self.touch_gp();
+                0
+            }
+            Kind::WorkBegin => self.do_work_begin(s, op),
+            Kind::TimerFire => self.do_timer_fire(op),
+            Kind::QueueWork => self.do_queue_work(op),
+            Kind::FlushBegin => self.do_flush_begin(s, op),
+            Kind::FlushWait => {
+                self.mem.touch(p, Access::Await);
+                0
+            }
+            Kind::PrepareWait => {
+                let q = Ptr::from_word(op.a);
+                let mask = self.mem.peek(q);
+                self.write(q, mask | 1 << s);
+                rf = self.mem.writer(p);
+                self.read(p)
+            }
+            Kind::Sleep => {
+                self.mem.touch(p, Access::Await);
+                0
+            }
+            Kind::WakeAll => {
+                let mask = self.read(p);
+                if mask != 0 {
+                    self.write(p, 0);
+                }
+                mask
+            }
+            Kind::Yield => {
+                if !self.config.preempt_rcu {
+                    self.reader_gone(s);
+                }
+                0
+            }
+            Kind::Join => {
+                self.mem.touch(Self::task_cell(TaskName(op.a as u16)), Access::Await);
+                0
+            }
+            Kind::Start => {
+                let c = Self::task_cell(self.tasks[s].name);
+                self.mem.touch(c, Access::Await);
+                0
+            }
+            k => unreachable!("{k:?} is never announced"),
+        };
+        self.commit(op.kind, Tp::Note, p, v, rf, site);
+        v
+    }
+
+    /// One step of the task in slot `s`: its announced operation, and its text up to the next announcement. True once it ended.
+    ///
+    /// The caller has made sure that the operation is enabled, and must adopt [`Machine::spawned`] afterwards. Unwinds with
+    /// [`Stop`](super::Stop) when a violation makes going on senseless.
+    pub fn advance(s: usize, body: &mut Fut) -> bool {
+        let first = with(|m| {
+            m.current = s;
+            !m.tasks[s].started
+        });
+        if first {
+            with(Machine::perform);
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let done = body.as_mut().poll(&mut cx).is_ready();
+        if done {
+            with(Machine::exit_current);
+        }
+        done
+    }
+
+    /// Runs everything that boot has spawned to completion, operations happening at once; then schedules for real.
+    pub fn finish_boot() {
+        loop {
+            let Some(mut t) = with(|m| m.spawned.pop()) else { break };
+            // Armed timers stay armed; everything else that boot started is finished before the case begins.
+            if with(|m| m.tasks[t.slot].daemon) {
+                with(|m| m.parked_boot.push(t));
+                continue;
+            }
+            let done = Machine::advance(t.slot, &mut t.body);
+            assert!(done, "boot must not block");
+        }
+        with(|m| {
+            m.spawned.append(&mut m.parked_boot);
+            m.immediate = false;
+            m.tasks[0].live = false;
+            m.tasks[0].name = TaskName(0);
+        });
+    }
+
+    /// The running task's body returned.
+    pub fn exit_current(&mut self) {
+        let s = self.current;
+        let t = &self.tasks[s];
+        if (!t.held.is_empty() || t.rcu > 0) && !self.aborted {
+            let held: Vec<String> = t.held.iter().map(|h| self.mem.name(h.lock)).collect();
+            self.report("LT-LOCK-2", format!("task ended holding [{}], RCU depth {}", held.join(", "), self.tasks[s].rcu));
+        }
+        let name = self.tasks[s].name;
+        self.work_ended(s);
+        self.mem.touch(Self::task_cell(name), Access::Release);
+        self.commit(Kind::Exit, Tp::Note, NULL, 0, 0, Location::caller());
+        let t = &mut self.tasks[s];
+        t.live = false;
+        t.name = TaskName(0);
+        self.reader_gone(s);
+    }
+
+    /// The execution is over: asks the watcher for its last verdicts, and makes every guard that is still open inert, so
+    /// that the bodies of unfinished tasks can be dropped.
+    pub fn finish(end: End) {
+        let w = with(|m| m.watch.take());
+        if let Some(mut w) = w {
+            with(|m| {
+                w.end(m, end);
+                m.watch = Some(w);
+            });
+        }
+        with(|m| m.aborted = true);
+    }
+
+    // ---- locks -------------------------------------------------------------------------------------------------
+
+    fn do_spin_lock(&mut self, s: usize, p: Ptr, mode: u64) -> u64 {
+        self.take(s, p, SELF, Kind::SpinLock);
+        let t = &mut self.tasks[s];
+        t.preempt_off += 1;
+        t.irq_off += u32::from(mode == Mode::Irq as u64);
+        t.bh_off += u32::from(mode == Mode::Bh as u64);
+        if let Some(h) = t.held.last_mut() {
+            h.mode = mode;
+        }
+        self.reader_changed(s);
+        0
+    }
+
+    /// `value` is what the lock cell becomes; [`SELF`] stands for the task's own name.
+    fn take(&mut self, s: usize, p: Ptr, value: u64, how: Kind) {
+        let name = u64::from(self.tasks[s].name.0);
+        self.mem.touch(p, Access::Acquire);
+        let ev = self.log_len();
+        let v = if value == SELF { name } else { value };
+        if !self.mem.raw_write(p, v, ev) {
+            self.read(p);
+        }
+        self.lockdep_acquire(s, p, how);
+        self.tasks[s].held.push(Held { lock: p, mode: 0, how });
+    }
+
+    /// Releases a lock that slot `s` holds; undoes its effect on interrupts and preemption.
+    pub(super) fn release(&mut self, s: usize, p: Ptr) {
+        let Some(i) = self.tasks[s].held.iter().rposition(|h| h.lock == p) else {
+            let n = self.mem.name(p);
+            fatal_in(self, "LT-LOCK-3", format!("release of {n} by a task that does not hold it"));
+        };
+        let h = self.tasks[s].held.remove(i);
+        self.mem.touch(p, Access::Release);
+        let old = self.mem.peek(p);
+        let new = match h.how {
+            Kind::DownRead | Kind::DownReadTrylock => old - 1,
+            _ => 0,
+        };
+        let ev = self.log_len();
+        if !self.mem.raw_write(p, new, ev) {
+            // Checked access: reports the use after free.
+            self.read(p);
+        }
+        if h.how == Kind::SpinLock {
+            let t = &mut self.tasks[s];
+            t.preempt_off -= 1;
+            t.irq_off -= u32::from(h.mode == Mode::Irq as u64);
+            t.bh_off -= u32::from(h.mode == Mode::Bh as u64);
+            self.reader_changed(s);
+        }
+    }
+
+    /// Does the running task hold this lock?
+    pub fn holds(&self, p: Ptr) -> bool {
+        self.tasks[self.current].held.iter().any(|h| h.lock == p)
+    }
+
+    // ---- RCU ---------------------------------------------------------------------------------------------------
+
+    fn is_reader(&self, s: usize) -> bool {
+        let t = &self.tasks[s];
+        (t.rcu > 0 && !t.rcu_lazy) || t.preempt_off > 0
+    }
+
+    fn rcu_enter_now(&mut self, s: usize) {
+        self.tasks[s].rcu_lazy = false;
+        let c = Self::task_cell(self.tasks[s].name);
+        self.mem.touch(c, Access::Write);
+        let site = self.tasks[s].site;
+        self.commit(Kind::RcuEnter, Tp::Note, NULL, 0, 0, site);
+    }
+
+    /// Called when slot `s` may have stopped or started being a reader.
+    pub(super) fn reader_changed(&mut self, s: usize) {
+        let c = Self::task_cell(self.tasks[s].name);
+        if self.is_reader(s) {
+            self.mem.touch(c, Access::Write);
+        } else {
+            self.mem.touch(c, Access::Release);
+            if self.config.preempt_rcu {
+                self.reader_gone(s);
+            }
+        }
+    }
+
+    fn reader_gone(&mut self, s: usize) {
+        if self.gps == 0 {
+            return;
+        }
+        for t in &mut self.tasks {
+            t.gp_wait &= !(1 << s);
+        }
+    }
+
+    /// Begins a grace period that slot `waiter` waits for.
+    pub(super) fn gp_begin(&mut self, waiter: usize) {
+        self.gps += 1;
+        let mut mask = 0;
+        for s in 0..self.tasks.len() {
+            if !self.tasks[s].live || s == waiter {
+                continue;
+            }
+            let running = !self.config.preempt_rcu && self.tasks[s].started && !self.parked(s);
+            if self.is_reader(s) || running {
+                mask |= 1 << s;
+            }
+            let c = Self::task_cell(self.tasks[s].name);
+            self.mem.touch(c, Access::Read);
+        }
+        self.tasks[waiter].gp_wait = mask;
+    }
+
+    /// Blocked in a sleeping operation, hence not on a CPU.
+    fn parked(&mut self, s: usize) -> bool {
+        self.tasks[s].pending.kind.sleeps() && !self.enabled(s)
+    }
+
+    fn gp_over(&mut self, s: usize) -> bool {
+        self.tasks[s].gp_wait == 0
+    }
+
+    fn touch_gp(&mut self) {
+        if self.mem.footprint_on {
+            // Ordered after everything that ended the sections it waited for.
+            let cells: Vec<Ptr> = self.tasks.iter().filter(|t| t.name.0 != 0).map(|t| Self::task_cell(t.name)).collect();
+            for c in cells {
+                self.mem.touch(c, Access::Await);
+            }
+        }
+    }
+
+    // ---- state hash --------------------------------------------------------------------------------------------
+
+    /// Canonical hash of the global state between steps: memory, every task's observations and pending operation,
+    /// RCU waits and the watcher. Equal states have equal hashes whatever the schedule that led to them.
+    pub fn state_hash(&self) -> u64 {
+        let mut h = self.mem.hash();
+        for t in self.tasks.iter().filter(|t| t.live) {
+            let mut x = mix(
+                t.obs,
+                u64::from(t.name.0) | (t.pending.kind as u64) << 16 | u64::from(t.rcu) << 24 | u64::from(t.rcu_lazy) << 31 | u64::from(t.pending.obj.0) << 32,
+            );
+            x = mix(x, t.site as *const _ as u64);
+            let mut w = t.gp_wait;
+            while w != 0 {
+                let s = w.trailing_zeros() as usize;
+                w &= w - 1;
+                x = x.wrapping_add(mix(0x6770, u64::from(self.tasks[s].name.0)));
+            }
+            h = h.wrapping_add(mix(x, t.flush_target));
+        }
+        h = h.wrapping_add(self.works_hash()).wrapping_add(mix(u64::from(self.timers_fired), 7));
+        if let Some(w) = &self.watch {
+            h = mix(h, w.hash());
+        }
+        h
+    }
+
+    /// Reads a value and tests it, for conditions.
+    pub fn satisfied(&self, p: Ptr, pred: Pred) -> bool {
+        pred.holds(self.mem.peek(p))
+    }
+}
+
+/// Cell value of a rwsem held for writing.
+pub(super) const WRITER: u64 = 1 << 63;
+/// Placeholder for "the task's own name" in [`Machine::take`].
+const SELF: u64 = u64::MAX;

@@ -1,0 +1,208 @@
+//! Tasks: schedulable flows with a context (CPU, level, held locks, RCU nesting) and a stable name.
+
+use super::event::Kfn;
+use super::lockdep::Held;
+use super::machine::{Machine, with};
+use super::mem::{NULL, Ptr};
+use super::op::{Kind, Op};
+use std::collections::HashMap;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+
+/// A boxed task body.
+pub type Fut = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Stable identity of a task: the same creation gives the same name in every execution on one thread.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct TaskName(pub u16);
+
+/// Name of the boot task, which builds the world before anything is scheduled.
+pub(super) const BOOT: TaskName = TaskName(1);
+
+/// Nesting level on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Process context.
+    Task,
+    /// Soft interrupt.
+    Softirq,
+    /// Hard interrupt.
+    Hardirq,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum NameKey {
+    User(u16),
+    Work(Ptr, u32),
+    Timer(Ptr, u32),
+    Rcu(Ptr, u32),
+}
+
+/// Interns creation keys; kept from execution to execution so that names and regions agree.
+#[derive(Default)]
+pub(super) struct Names {
+    map: HashMap<NameKey, u16>,
+    next: u16,
+}
+
+impl Names {
+    pub(super) fn get(&mut self, k: NameKey) -> TaskName {
+        let next = &mut self.next;
+        TaskName(*self.map.entry(k).or_insert_with(|| {
+            *next += 1;
+            *next + BOOT.0
+        }))
+    }
+}
+
+/// What is shown for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskLabel {
+    /// User task of the case, by index.
+    User(u16),
+    /// Worker that runs a function on an object.
+    Work(&'static str, Ptr),
+    /// RCU callback.
+    Rcu(&'static str, Ptr),
+    /// Timer of a delayed work.
+    Timer(Ptr),
+    /// Boot.
+    Boot,
+}
+
+/// One task slot.
+pub struct Task {
+    /// Stable name.
+    pub name: TaskName,
+    /// What is shown for it.
+    pub label: TaskLabel,
+    /// Occupied and not ended.
+    pub live: bool,
+    /// Has performed its first operation.
+    pub started: bool,
+    /// Announced operation.
+    pub pending: Op,
+    /// Where it was announced.
+    pub site: &'static Location<'static>,
+    /// Mirrored functions entered, outermost first.
+    pub stack: Vec<&'static Kfn>,
+    pub(super) held: Vec<Held>,
+    /// Locks and sections that switch interrupts off.
+    pub irq_off: u32,
+    /// Locks and sections that switch soft interrupts off.
+    pub bh_off: u32,
+    /// Sections with preemption off.
+    pub preempt_off: u32,
+    /// Depth of RCU read sections.
+    pub rcu: u32,
+    /// The read section begins with the task's next operation.
+    pub(super) rcu_lazy: bool,
+    /// CPU it runs on.
+    pub cpu: u32,
+    /// Nesting level on that CPU.
+    pub level: Level,
+    /// Readers (slots) its grace period still waits for.
+    pub(super) gp_wait: u64,
+    /// Run number that a flush waits for.
+    pub(super) flush_target: u64,
+    /// Hash of all values it has observed.
+    pub obs: u64,
+    /// Steps performed.
+    pub steps: u32,
+    /// A daemon does not keep the execution alive (armed timers).
+    pub daemon: bool,
+}
+
+impl Task {
+    pub(super) fn vacant() -> Task {
+        Task {
+            name: TaskName(0),
+            label: TaskLabel::Boot,
+            live: false,
+            started: false,
+            pending: Op::new(Kind::Start, NULL),
+            site: Location::caller(),
+            stack: Vec::new(),
+            held: Vec::new(),
+            irq_off: 0,
+            bh_off: 0,
+            preempt_off: 0,
+            rcu: 0,
+            rcu_lazy: false,
+            cpu: 0,
+            level: Level::Task,
+            gp_wait: 0,
+            flush_target: 0,
+            obs: 0,
+            steps: 0,
+            daemon: false,
+        }
+    }
+    /// In a context that must not sleep.
+    pub fn atomic(&self) -> bool {
+        self.irq_off + self.bh_off + self.preempt_off + self.rcu > 0 || self.level != Level::Task
+    }
+    /// Locks held, oldest first: (lock, class name).
+    pub fn locks(&self) -> impl Iterator<Item = Ptr> + '_ {
+        self.held.iter().map(|h| h.lock)
+    }
+}
+
+/// A new task on its way to the driver, which must adopt its body.
+pub struct Spawn {
+    /// Slot it occupies.
+    pub slot: usize,
+    /// Body; its first announced operation is already recorded in the slot.
+    pub body: Fut,
+}
+
+impl Machine {
+    pub(super) fn spawn_named(&mut self, key: NameKey, label: TaskLabel, level: Level, cpu: Option<u32>, first: Op, body: Fut) -> usize {
+        let name = self.names.get(key);
+        let slot = match self.tasks.iter().position(|t| !t.live && t.name.0 == 0) {
+            Some(s) => s,
+            None => {
+                self.tasks.push(Task::vacant());
+                self.tasks.len() - 1
+            }
+        };
+        assert!(slot < 64, "more than 63 tasks alive at once");
+        // The parent's past happens before the child's start.
+        self.mem.touch(Self::task_cell(name), super::mem::Access::Release);
+        let cpu = cpu.unwrap_or(slot as u32);
+        let (stack, held) = {
+            let t = &mut self.tasks[slot];
+            (std::mem::take(&mut t.stack), std::mem::take(&mut t.held))
+        };
+        self.tasks[slot] = Task { name, label, live: true, pending: first, level, cpu, obs: u64::from(name.0), stack, held, ..Task::vacant() };
+        self.tasks[slot].stack.clear();
+        self.tasks[slot].held.clear();
+        self.tasks[slot].daemon = first.kind == Kind::TimerFire;
+        self.spawned.push(Spawn { slot, body });
+        slot
+    }
+
+    /// Pseudo-cell that stands for a task's own life (start, RCU state, end) in footprints; never allocated.
+    pub(super) fn task_cell(name: TaskName) -> Ptr {
+        Ptr(u32::from(name.0))
+    }
+
+    /// Text for a task, as in `flusher`, `kworker:cgwb_release_workfn(wb#1)`.
+    pub fn task_label(&self, label: TaskLabel, users: &[String]) -> String {
+        match label {
+            TaskLabel::User(i) => users.get(i as usize).cloned().unwrap_or_else(|| format!("task{i}")),
+            TaskLabel::Work(f, p) => format!("kworker:{f}({})", self.mem.owner_name(p)),
+            TaskLabel::Rcu(f, p) => format!("rcu:{f}({})", self.mem.owner_name(p)),
+            TaskLabel::Timer(p) => format!("timer:{}", self.mem.name(p)),
+            TaskLabel::Boot => "boot".into(),
+        }
+    }
+}
+
+/// Starts user task number `index` of a case on CPU `cpu` (default: one of its own).
+pub fn spawn(index: u16, level: Level, cpu: Option<u32>, body: Fut) {
+    with(|m| {
+        m.spawn_named(NameKey::User(index), TaskLabel::User(index), level, cpu, Op::new(Kind::Start, NULL), body);
+    });
+}
