@@ -4,6 +4,7 @@
 //! kernel code), `world` (builds a machine and runs the operations of a case), `oracles` (what must hold).
 //! Arrows point one way: `{oracles, world, cases} -> linux -> sync`. Nothing here prints, exits or reads a clock.
 
+pub mod cases;
 pub mod linux;
 pub mod mutants;
 pub mod rules;
