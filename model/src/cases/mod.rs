@@ -28,6 +28,7 @@ pub mod limits;
 mod ops;
 mod parse;
 mod print;
+mod rule_set;
 mod value;
 
 pub use ast::{BdiRef, Case, CgroupRef, Decision, Expect, Finding, InodeRef, Irq, MachineSpec, Names, SCHEMA, SbRef, Search, Span, Stmt, Task, TaskRef, WbRef};
@@ -36,4 +37,5 @@ pub use file::{LoadError, load, read_text};
 pub use ops::{OPS, Op, OpInfo, SETUP, TASK, TEARDOWN, info};
 pub use parse::parse;
 pub use print::print;
+pub use rule_set::{RuleSet, load_rules, parse_rules, print_rules};
 pub use value::CssId;

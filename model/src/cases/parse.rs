@@ -20,7 +20,7 @@ fn span(node: &KdlNode) -> Span {
     Span { offset: node.span().offset(), len: node.span().len() }
 }
 
-fn children(node: &KdlNode) -> &[KdlNode] {
+pub(super) fn children(node: &KdlNode) -> &[KdlNode] {
     node.children().map_or(&[], |d| d.nodes())
 }
 
@@ -83,7 +83,7 @@ fn case(nodes: &[KdlNode]) -> Result<Case, Bad> {
     Ok(case)
 }
 
-fn schema(nodes: &[KdlNode]) -> Result<(), Bad> {
+pub(super) fn schema(nodes: &[KdlNode]) -> Result<(), Bad> {
     let Some(n) = nodes.iter().find(|n| n.name().value() == "schema") else {
         return Err(Bad::new("the file does not say which schema it follows").help(format!("the first line of a case is: schema {SCHEMA}")));
     };
