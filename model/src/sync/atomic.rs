@@ -1,12 +1,14 @@
 //! Plain, marked and atomic accesses to one cell.
 //!
 //! `get` and `set` are plain accesses: no scheduling point, for data that a held lock or sole ownership protects.
-//! Everything that another task may race with is awaited. Atomic operations that return a value are fully ordered.
+//! Everything that another task may race with is awaited. Atomic operations that return a value are fully ordered, void ones are
+//! not ordered at all; that and the barriers matter for cells declared [`weak`](Var::weak) while `Config::weak` is on.
 
 use super::machine::with;
-use super::mem::{Field, Ptr};
+use super::mem::{Field, NULL, Ptr};
 use super::op::{Kind, Op};
 use super::step::{Step, step};
+use super::weak::{self, ORDERED, RELAXED};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -81,6 +83,11 @@ impl<T: Word> Var<T> {
     pub fn ptr(self) -> Ptr {
         self.0
     }
+    /// Declares the cell weak: from now on, loads may return older values down to the present one, as barriers allow.
+    /// Call it when the cell is initialised, before its object is published. No effect while `Config::weak` is off.
+    pub fn weak(self) {
+        with(|m| m.declare_weak(self.0));
+    }
     /// Plain read.
     #[inline]
     pub fn get(self) -> T {
@@ -107,6 +114,21 @@ impl<T: Word> Var<T> {
     #[inline]
     pub fn write_once(self, v: T) -> TypedStep<T> {
         self.op(Kind::Store, v.to_word(), 0)
+    }
+    /// `smp_load_acquire`
+    #[track_caller]
+    pub fn load_acquire(self) -> TypedStep<T> {
+        self.op(Kind::Load, 0, ORDERED)
+    }
+    /// `smp_store_release`
+    #[track_caller]
+    pub fn store_release(self, v: T) -> TypedStep<T> {
+        self.op(Kind::Store, v.to_word(), ORDERED)
+    }
+    /// `atomic_add`, `atomic_sub` and other void additions: indivisible, not ordered. Yields the old value, for tests only.
+    #[track_caller]
+    pub fn add_relaxed(self, v: T) -> TypedStep<T> {
+        self.op(Kind::Add, v.to_word(), RELAXED)
     }
     /// `xchg`: yields the old value.
     #[track_caller]
@@ -135,12 +157,12 @@ impl<T: Word> Var<T> {
 }
 
 impl Var<i64> {
-    /// `atomic_inc`.
+    /// `atomic_inc`: void in the kernel, so not ordered; `fetch_add(1)` is `atomic_inc_return` and is.
     #[track_caller]
     pub fn inc(self) -> TypedStep<i64> {
-        self.fetch_add(1)
+        self.add_relaxed(1)
     }
-    /// `atomic_dec`; yields the old value, so `== 1` is `atomic_dec_and_test`.
+    /// `atomic_dec_and_test`: yields the old value, so `== 1` is its result; ordered. The void `atomic_dec` is `add_relaxed(-1)`.
     #[track_caller]
     pub fn dec(self) -> TypedStep<i64> {
         self.fetch_add(-1)
@@ -162,6 +184,10 @@ impl Bits {
     /// Address of the cell.
     pub fn ptr(self) -> Ptr {
         self.0
+    }
+    /// Declares the word weak; see [`Var::weak`].
+    pub fn weak(self) {
+        with(|m| m.declare_weak(self.0));
     }
     /// Plain read of the whole word.
     pub fn get(self) -> u64 {
@@ -194,12 +220,22 @@ impl Bits {
     pub fn test_bit(self, nr: u32) -> BitStep {
         BitStep(step(Op::new(Kind::Load, self.0)), nr)
     }
-    /// `set_bit`, `test_and_set_bit`: yields the old bit.
+    /// `set_bit`: void, so not ordered. Yields the old bit, for tests only.
+    #[track_caller]
+    pub fn set_bit(self, nr: u32) -> BitStep {
+        BitStep(step(Op { kind: Kind::Or, obj: self.0, a: 1 << nr, b: RELAXED }), nr)
+    }
+    /// `clear_bit`: void, so not ordered. Yields the old bit, for tests only.
+    #[track_caller]
+    pub fn clear_bit(self, nr: u32) -> BitStep {
+        BitStep(step(Op { kind: Kind::And, obj: self.0, a: !(1 << nr), b: RELAXED }), nr)
+    }
+    /// `test_and_set_bit`: yields the old bit; ordered.
     #[track_caller]
     pub fn test_and_set_bit(self, nr: u32) -> BitStep {
         BitStep(step(Op::with(Kind::Or, self.0, 1 << nr)), nr)
     }
-    /// `clear_bit`, `test_and_clear_bit`: yields the old bit.
+    /// `test_and_clear_bit`: yields the old bit; ordered.
     #[track_caller]
     pub fn test_and_clear_bit(self, nr: u32) -> BitStep {
         BitStep(step(Op::with(Kind::And, self.0, !(1 << nr))), nr)
@@ -217,12 +253,21 @@ impl Future for BitStep {
     }
 }
 
-/// `smp_mb()`. No scheduling point: without declared weak locations the machine is sequentially consistent.
+/// `smp_mb()`, `smp_mb__after_atomic()`. A scheduling point while weak memory is on, nothing otherwise.
 #[track_caller]
-pub fn smp_mb() {}
-/// `smp_rmb()`.
-#[track_caller]
-pub fn smp_rmb() {}
-/// `smp_wmb()`.
-#[track_caller]
-pub fn smp_wmb() {}
+pub fn smp_mb() -> impl Future<Output = ()> {
+    let fence = step(Op::new(Kind::Fence, NULL));
+    async move {
+        if with(|m| m.config.weak) {
+            fence.await;
+        }
+    }
+}
+/// `smp_rmb()`. No scheduling point.
+pub fn smp_rmb() {
+    weak::rmb();
+}
+/// `smp_wmb()`. No scheduling point.
+pub fn smp_wmb() {
+    weak::wmb();
+}

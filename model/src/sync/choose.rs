@@ -15,7 +15,7 @@ pub enum Choice {
     AllocFails(&'static str),
     /// A named choice with an arity.
     Of(&'static str, u32),
-    /// Which of the values still visible a weakly ordered load returns: 0 is the newest.
+    /// Which of the values still visible a weakly ordered load returns: 0 is the newest. Bounded by `Config::max_stale`; not a fault.
     Stale(u32),
 }
 
@@ -55,15 +55,18 @@ pub fn set_chooser(c: Option<Rc<RefCell<dyn Chooser>>>) {
 #[track_caller]
 pub fn choose(c: Choice) -> u32 {
     let site = Location::caller();
-    with(|m| {
-        if c.arity() < 2 || !m.config.asks(c) || m.immediate {
-            return 0;
-        }
-        let v = CHOOSER.with(|x| x.borrow().as_ref().map_or(0, |r| r.borrow_mut().choose(m, c)));
-        debug_assert!(v < c.arity());
-        m.observe(u64::from(v));
-        m.choices_asked += 1;
-        m.commit(Kind::Choice, Tp::Note, NULL, u64::from(v), 0, site);
-        v
-    })
+    with(|m| choose_in(m, c, site))
+}
+
+/// The same, where the machine is at hand already.
+pub(super) fn choose_in(m: &mut Machine, c: Choice, site: &'static Location<'static>) -> u32 {
+    if c.arity() < 2 || !m.config.asks(c) || m.immediate {
+        return 0;
+    }
+    let v = CHOOSER.with(|x| x.borrow().as_ref().map_or(0, |r| r.borrow_mut().choose(m, c)));
+    debug_assert!(v < c.arity());
+    m.observe(u64::from(v));
+    m.choices_asked += 1;
+    m.commit(Kind::Choice, Tp::Note, NULL, u64::from(v), 0, site);
+    v
 }

@@ -6,6 +6,7 @@ use super::lockdep::{Held, Lockdep};
 use super::mem::{Access, Memory, NULL, Ptr, mix};
 use super::op::{Kind, Mode, Op, Pred};
 use super::task::{BOOT, Fut, Names, Spawn, Task, TaskLabel, TaskName};
+use super::weak::Weak;
 use super::work::WorkState;
 use std::cell::RefCell;
 use std::panic::Location;
@@ -26,13 +27,17 @@ pub struct Config {
     pub max_faults: u32,
     /// Several tasks may share a CPU, so that interrupt state and preemption decide who can run.
     pub shared_cpus: bool,
+    /// Cells declared weak follow the kernel's memory model instead of being sequentially consistent.
+    pub weak: bool,
+    /// How many loads may return a value other than the newest in one execution.
+    pub max_stale: u32,
     /// Steps after which an execution counts as not ending.
     pub max_steps: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { nr_cpus: 4, preempt_rcu: true, timers: 0, ask: Vec::new(), max_faults: 1, shared_cpus: false, max_steps: 20_000 }
+        Config { nr_cpus: 4, preempt_rcu: true, timers: 0, ask: Vec::new(), max_faults: 1, shared_cpus: false, weak: false, max_stale: 3, max_steps: 20_000 }
     }
 }
 
@@ -71,6 +76,7 @@ pub struct Machine {
     pub(super) names: Names,
     pub(super) lockdep: Lockdep,
     pub(super) works: Vec<WorkState>,
+    pub(super) weak: Weak,
     pub(super) callbacks: Vec<Ptr>,
     pub(super) timers_fired: u32,
     parked_boot: Vec<Spawn>,
@@ -105,6 +111,7 @@ impl Machine {
             names: Names::default(),
             lockdep: Lockdep::default(),
             works: Vec::new(),
+            weak: Weak::default(),
             callbacks: Vec::new(),
             timers_fired: 0,
             parked_boot: Vec::new(),
@@ -129,6 +136,7 @@ impl Machine {
         self.choices_asked = 0;
         self.lockdep.reset();
         self.works.clear();
+        self.weak.reset();
         self.callbacks.clear();
         self.timers_fired = 0;
         self.gps = 0;
@@ -301,31 +309,33 @@ impl Machine {
             let c = Ptr(0x8000 | self.tasks[s].cpu);
             self.mem.touch(c, Access::Write);
         }
+        if self.config.weak {
+            self.weak_before(s, op);
+        }
         let mut rf = 0;
         let p = op.obj;
         let v = match op.kind {
             Kind::Load => {
-                rf = self.mem.writer(p);
-                self.read(p)
+                let (v, wr) = self.read_from(p);
+                rf = wr;
+                v
             }
             Kind::Store => {
                 self.write(p, op.a);
                 op.a
             }
             Kind::Add | Kind::Or | Kind::And | Kind::Xchg | Kind::Cmpxchg | Kind::AddUnless => {
-                rf = self.mem.writer(p);
-                let old = self.read(p);
-                let new = match op.kind {
-                    Kind::Add => old.wrapping_add(op.a),
-                    Kind::Or => old | op.a,
-                    Kind::And => old & op.a,
-                    Kind::Xchg => op.a,
-                    Kind::Cmpxchg if old == op.a => op.b,
-                    Kind::AddUnless if old != op.b => old.wrapping_add(op.a),
-                    _ => old,
-                };
-                if new != old {
-                    self.write(p, new);
+                let old;
+                if self.config.weak {
+                    (old, rf) = self.weak_rmw(s, op);
+                } else {
+                    rf = self.mem.writer(p);
+                    old = self.read(p);
+                    if let Some(new) = op.applied(old)
+                        && new != old
+                    {
+                        self.write(p, new);
+                    }
                 }
                 old
             }
@@ -376,9 +386,11 @@ impl Machine {
                 let q = Ptr::from_word(op.a);
                 let mask = self.mem.peek(q);
                 self.write(q, mask | 1 << s);
-                rf = self.mem.writer(p);
-                self.read(p)
+                let (v, wr) = self.read_from(p);
+                rf = wr;
+                v
             }
+            Kind::Fence => 0,
             Kind::Sleep => {
                 self.mem.touch(p, Access::Await);
                 0
@@ -407,6 +419,9 @@ impl Machine {
             }
             k => unreachable!("{k:?} is never announced"),
         };
+        if self.config.weak {
+            self.weak_after(s, op, v);
+        }
         self.commit(op.kind, Tp::Note, p, v, rf, site);
         v
     }
@@ -431,12 +446,13 @@ impl Machine {
         done
     }
 
-    /// Runs everything that boot has spawned to completion, operations happening at once; then schedules for real.
+    /// Runs everything that boot has started (user tasks and armed timers aside) to completion, operations happening at once;
+    /// then schedules for real.
     pub fn finish_boot() {
         loop {
             let Some(mut t) = with(|m| m.spawned.pop()) else { break };
-            // Armed timers stay armed; everything else that boot started is finished before the case begins.
-            if with(|m| m.tasks[t.slot].daemon) {
+            // Armed timers stay armed, user tasks wait; everything else that boot started is finished before the case begins.
+            if with(|m| m.tasks[t.slot].daemon || matches!(m.tasks[t.slot].label, TaskLabel::User(_))) {
                 with(|m| m.parked_boot.push(t));
                 continue;
             }
@@ -461,6 +477,9 @@ impl Machine {
         }
         let name = self.tasks[s].name;
         self.work_ended(s);
+        if self.config.weak {
+            self.weak_release(s, Self::task_cell(name));
+        }
         self.mem.touch(Self::task_cell(name), Access::Release);
         self.commit(Kind::Exit, Tp::Note, NULL, 0, 0, Location::caller());
         let t = &mut self.tasks[s];
@@ -517,6 +536,9 @@ impl Machine {
             fatal_in(self, "LT-LOCK-3", format!("release of {n} by a task that does not hold it"));
         };
         let h = self.tasks[s].held.remove(i);
+        if self.config.weak {
+            self.weak_release(s, p);
+        }
         self.mem.touch(p, Access::Release);
         let old = self.mem.peek(p);
         let new = match h.how {
@@ -551,6 +573,9 @@ impl Machine {
 
     fn rcu_enter_now(&mut self, s: usize) {
         self.tasks[s].rcu_lazy = false;
+        if self.config.weak {
+            self.weak_reader(s, true);
+        }
         let c = Self::task_cell(self.tasks[s].name);
         self.mem.touch(c, Access::Write);
         let site = self.tasks[s].site;
@@ -560,6 +585,10 @@ impl Machine {
     /// Called when slot `s` may have stopped or started being a reader.
     pub(super) fn reader_changed(&mut self, s: usize) {
         let c = Self::task_cell(self.tasks[s].name);
+        if self.config.weak {
+            let reader = self.is_reader(s);
+            self.weak_reader(s, reader);
+        }
         if self.is_reader(s) {
             self.mem.touch(c, Access::Write);
         } else {
@@ -582,6 +611,9 @@ impl Machine {
     /// Begins a grace period that slot `waiter` waits for.
     pub(super) fn gp_begin(&mut self, waiter: usize) {
         self.gps += 1;
+        if self.config.weak {
+            self.weak_gp_begin(waiter);
+        }
         let mut mask = 0;
         for s in 0..self.tasks.len() {
             if !self.tasks[s].live || s == waiter {
@@ -637,6 +669,9 @@ impl Machine {
             h = h.wrapping_add(mix(x, t.flush_target));
         }
         h = h.wrapping_add(self.works_hash()).wrapping_add(mix(u64::from(self.timers_fired), 7));
+        if self.config.weak {
+            h = h.wrapping_add(self.weak_hash());
+        }
         if let Some(w) = &self.watch {
             h = mix(h, w.hash());
         }

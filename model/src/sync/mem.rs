@@ -102,11 +102,12 @@ struct Cell {
     val: u64,
     /// Index of the event that wrote the value (0: initial).
     wr: u32,
-    /// Index of the allocation, with [`FREED`] once freed.
+    /// Index of the allocation, with [`FREED`] once freed and [`WEAK`] if declared weak.
     alloc: u32,
 }
 
 const FREED: u32 = 1 << 31;
+const WEAK: u32 = 1 << 30;
 
 /// Kind of access in the footprint of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,7 +229,7 @@ impl Memory {
     }
 
     fn alloc_index(&self, p: Ptr) -> Option<usize> {
-        let a = self.cell(p)?.alloc & !FREED;
+        let a = self.cell(p)?.alloc & !(FREED | WEAK);
         ((a as usize) < self.allocs.len()).then_some(a as usize)
     }
 
@@ -247,6 +248,17 @@ impl Memory {
     #[inline]
     pub fn live(&self, p: Ptr) -> bool {
         self.cell(p).is_some_and(|c| c.alloc & FREED == 0)
+    }
+
+    pub(super) fn mark_weak(&mut self, p: Ptr) -> bool {
+        let Some(c) = self.regions.get_mut(p.region()).and_then(|r| r.get_mut(p.offset())) else { return false };
+        let new = c.alloc & (FREED | WEAK) == 0;
+        c.alloc |= WEAK;
+        new
+    }
+
+    pub(super) fn is_weak(&self, p: Ptr) -> bool {
+        self.cell(p).is_some_and(|c| c.alloc & (FREED | WEAK) == WEAK)
     }
 
     /// Index of the event that wrote the cell's value.
@@ -310,8 +322,14 @@ impl Machine {
     #[inline]
     pub fn read(&mut self, p: Ptr) -> u64 {
         match self.mem.cell(p) {
-            Some(c) if c.alloc & FREED == 0 => {
+            Some(c) if c.alloc & (FREED | WEAK) == 0 => {
                 let v = c.val;
+                self.mem.touch(p, Access::Read);
+                self.observe(v);
+                v
+            }
+            Some(c) if c.alloc & FREED == 0 => {
+                let v = self.weak_load(p);
                 self.mem.touch(p, Access::Read);
                 self.observe(v);
                 v
@@ -320,12 +338,23 @@ impl Machine {
         }
     }
 
+    /// Reads a cell like [`Machine::read`]; also says which event wrote the value.
+    #[inline]
+    pub(super) fn read_from(&mut self, p: Ptr) -> (u64, u32) {
+        let rf = self.mem.writer(p);
+        let v = self.read(p);
+        if self.config.weak && self.mem.is_weak(p) { (v, self.weak_rf()) } else { (v, rf) }
+    }
+
     /// Writes a cell for the running task: checked, part of the footprint.
     #[inline]
     pub fn write(&mut self, p: Ptr, v: u64) {
         let ev = self.log_len();
         if !self.mem.raw_write(p, v, ev) {
             self.bad_access(p, "write");
+        }
+        if self.config.weak && self.mem.is_weak(p) {
+            self.weak_store(p, v, ev);
         }
         self.mem.touch(p, Access::Write);
     }

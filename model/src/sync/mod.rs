@@ -27,6 +27,7 @@ mod rcu;
 mod step;
 mod task;
 mod wait;
+mod weak;
 mod work;
 
 pub use atomic::{Bits, Var, Word, smp_mb, smp_rmb, smp_wmb};

@@ -58,6 +58,8 @@ pub enum Kind {
     Sleep,
     /// Wake everybody in a wait queue.
     WakeAll,
+    /// `smp_mb` while weak memory is on.
+    Fence,
     /// Offer the CPU.
     Yield,
     /// Wait until the task named by `a` ended.
@@ -152,6 +154,19 @@ impl Op {
     /// An operation without arguments.
     pub fn new(kind: Kind, obj: Ptr) -> Op {
         Op { kind, obj, a: 0, b: 0 }
+    }
+    /// What a read-modify-write stores over `old`; `None` if its condition does not hold or it is another kind.
+    #[inline]
+    pub fn applied(self, old: u64) -> Option<u64> {
+        match self.kind {
+            Kind::Add => Some(old.wrapping_add(self.a)),
+            Kind::Or => Some(old | self.a),
+            Kind::And => Some(old & self.a),
+            Kind::Xchg => Some(self.a),
+            Kind::Cmpxchg => (old == self.a).then_some(self.b),
+            Kind::AddUnless => (old != self.b).then(|| old.wrapping_add(self.a)),
+            _ => None,
+        }
     }
     /// An operation with one argument.
     pub fn with(kind: Kind, obj: Ptr, a: u64) -> Op {

@@ -179,6 +179,9 @@ impl Machine {
         self.tasks[slot].stack.clear();
         self.tasks[slot].held.clear();
         self.tasks[slot].daemon = first.kind == Kind::TimerFire;
+        if self.config.weak {
+            self.weak_spawn(slot);
+        }
         self.spawned.push(Spawn { slot, body });
         slot
     }

@@ -242,6 +242,9 @@ impl Machine {
         let p = w.work;
         // The item may be gone: nothing of it is touched but its cell, if it still exists.
         let (v, ev) = (u64::from(w.pending) | u64::from(w.timer) << 1, self.log_len());
+        if self.config.weak {
+            self.weak_release(s, p);
+        }
         self.mem.raw_write(p, v, ev);
         self.mem.touch(p, Access::Release);
         self.commit(Kind::WorkEnd, Tp::Note, p, 0, 0, Location::caller());
