@@ -7,5 +7,6 @@
 pub mod cases;
 pub mod linux;
 pub mod mutants;
+pub mod oracles;
 pub mod rules;
 pub mod sync;
