@@ -124,11 +124,15 @@ pub struct MachineSpec {
     pub faults: u32,
     /// Tasks of one CPU compete for it.
     pub shared_cpus: bool,
+    /// Memory that is declared weak follows the kernel's memory model.
+    pub weak: bool,
+    /// Loads that may return an older value in one execution.
+    pub stale: u32,
 }
 
 impl Default for MachineSpec {
     fn default() -> Self {
-        MachineSpec { cpus: 4, preempt_rcu: true, timers: 0, max_steps: 20_000, faults: 1, shared_cpus: false }
+        MachineSpec { cpus: 4, preempt_rcu: true, timers: 0, max_steps: 20_000, faults: 1, shared_cpus: false, weak: false, stale: 3 }
     }
 }
 

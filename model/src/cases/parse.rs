@@ -129,14 +129,16 @@ fn machine(mut r: Reader<'_>) -> Result<MachineSpec, Bad> {
         max_steps: r.prop_or("max-steps", d.max_steps)?,
         faults: r.prop_or("faults", d.faults)?,
         shared_cpus: r.prop_or("shared-cpus", d.shared_cpus)?,
+        weak: r.prop_or("weak", d.weak)?,
+        stale: r.prop_or("stale", d.stale)?,
     };
     let at = r.span();
-    r.done(&["cpus", "preempt-rcu", "timers", "max-steps", "faults", "shared-cpus"])?;
+    r.done(&["cpus", "preempt-rcu", "timers", "max-steps", "faults", "shared-cpus", "weak", "stale"])?;
     if m.cpus == 0 || m.cpus > limits::MAX_CPUS {
         return Err(Bad::new(format!("a machine has 1 to {} CPUs", limits::MAX_CPUS)).at(at));
     }
-    if m.timers > limits::MAX_AMOUNT || m.faults > limits::MAX_AMOUNT {
-        return Err(Bad::new(format!("timers and faults are at most {}", limits::MAX_AMOUNT)).at(at));
+    if [m.timers, m.faults, m.stale].iter().any(|n| *n > limits::MAX_AMOUNT) {
+        return Err(Bad::new(format!("timers, faults and stale loads are at most {}", limits::MAX_AMOUNT)).at(at));
     }
     Ok(m)
 }

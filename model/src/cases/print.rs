@@ -70,6 +70,8 @@ fn machine(out: &mut String, case: &Case) {
     w.prop_unless("max-steps", &m.max_steps, &d.max_steps);
     w.prop_unless("faults", &m.faults, &d.faults);
     w.prop_unless("shared-cpus", &m.shared_cpus, &d.shared_cpus);
+    w.prop_unless("weak", &m.weak, &d.weak);
+    w.prop_unless("stale", &m.stale, &d.stale);
     out.push_str(&w.finish());
     out.push('\n');
 }

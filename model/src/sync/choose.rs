@@ -60,7 +60,7 @@ pub fn choose(c: Choice) -> u32 {
 
 /// The same, where the machine is at hand already.
 pub(super) fn choose_in(m: &mut Machine, c: Choice, site: &'static Location<'static>) -> u32 {
-    if c.arity() < 2 || !m.config.asks(c) || m.immediate {
+    if c.arity() < 2 || !m.config.asks(c) || m.immediate || m.settling {
         return 0;
     }
     let v = CHOOSER.with(|x| x.borrow().as_ref().map_or(0, |r| r.borrow_mut().choose(m, c)));

@@ -79,6 +79,9 @@ pub struct Machine {
     pub(super) weak: Weak,
     pub(super) callbacks: Vec<Ptr>,
     pub(super) timers_fired: u32,
+    /// A fixed schedule is under way ([`Machine::settle`]): nobody is asked anything.
+    pub(super) settling: bool,
+    pub(super) at_rest: Option<super::settle::AtRest>,
     parked_boot: Vec<Spawn>,
     gps: u32,
 }
@@ -114,6 +117,8 @@ impl Machine {
             weak: Weak::default(),
             callbacks: Vec::new(),
             timers_fired: 0,
+            settling: false,
+            at_rest: None,
             parked_boot: Vec::new(),
             gps: 0,
         };
@@ -142,6 +147,8 @@ impl Machine {
         self.gps = 0;
         self.parked_boot.clear();
         self.watch = None;
+        self.settling = false;
+        self.at_rest = None;
         if self.tasks.is_empty() {
             self.tasks.push(Task::vacant());
         }
@@ -490,7 +497,10 @@ impl Machine {
 
     /// The execution is over: asks the watcher for its last verdicts, and makes every guard that is still open inert, so
     /// that the bodies of unfinished tasks can be dropped.
+    ///
+    /// What was to be run at rest runs first.
     pub fn finish(end: End) {
+        let end = Machine::come_to_rest(end);
         let w = with(|m| m.watch.take());
         if let Some(mut w) = w {
             with(|m| {

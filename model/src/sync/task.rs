@@ -209,3 +209,10 @@ pub fn spawn(index: u16, level: Level, cpu: Option<u32>, body: Fut) {
         m.spawn_named(NameKey::User(index), TaskLabel::User(index), level, cpu, Op::new(Kind::Start, NULL), body);
     });
 }
+
+/// Waits until user task number `index` of the case has ended.
+#[track_caller]
+pub fn join(index: u16) -> super::step::Step {
+    let name = with(|m| m.names.get(NameKey::User(index)));
+    super::step::step(Op::with(Kind::Join, NULL, u64::from(name.0)))
+}

@@ -364,6 +364,17 @@ impl Machine {
         *self.weak.task(s) = Views { now: v.clone(), carry: v, ..Views::default() };
     }
 
+    /// The machine has come to rest: everybody sees the newest values.
+    pub(super) fn weak_settled(&mut self) {
+        for c in &mut self.weak.cells {
+            c.writes.drain(..c.writes.len() - 1);
+            c.writes[0].carries.clear();
+        }
+        let cells = std::mem::take(&mut self.weak.cells);
+        self.weak.reset();
+        self.weak.cells = cells;
+    }
+
     /// Hash of histories and views: writes that nobody can read any more do not count, and writes are numbered from there.
     pub(super) fn weak_hash(&self) -> u64 {
         let w = &self.weak;
