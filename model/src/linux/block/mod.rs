@@ -1,1 +1,3 @@
 //! block/
+
+pub mod blk_cgroup;

@@ -1,12 +1,15 @@
 //! The writeback context and the backing device.
 //!
 //! Mirrors:    include/linux/backing-dev-defs.h; fidelity: mirror (bandwidth fields left out).
-//! Locks:      noted at each field.
+//! Simplified: `release_work` and `rcu` do not share storage; a device is an object with a name.
+//! Locks:      noted at each field. `wb_dying` is exact under cgwb_lock, where every kill happens.
+//! Ordering:   a root wb has no count, so taking or putting a reference on it is only a read of `wb->bdi` (OBS-1).
 //! Rules:      LT-REF-1, LT-REF-7, LT-LIST-1 to LT-LIST-14, LT-MEM-1, LT-MEM-3.
 
 use crate::kstruct;
 use crate::linux::include::cgroup_defs::Css;
 use crate::linux::lib::percpu_refcount::PercpuRef;
+use crate::mutants::{Mutant, mutated};
 use crate::sync::{Bits, DelayedWork, ListHead, Llist, Mutex, Ptr, RadixTree, Rwsem, SpinLock, Var, WaitQueue, Work};
 
 /// Bit of `wb->state`: works may be queued.
@@ -83,6 +86,52 @@ impl BdiWriteback {
     pub fn is_root(self) -> bool {
         self.bdi().get().wb() == self
     }
+    /// `wb_tryget`: true for a root wb; otherwise true until the count is zero, dying or not.
+    pub async fn tryget(self) -> bool {
+        if self.is_root() {
+            return true;
+        }
+        self.refcnt().tryget().await
+    }
+    /// `wb_tryget_live`: true for a root wb; otherwise false once the kill is seen. Only in rule sets that have it.
+    pub async fn tryget_live(self) -> bool {
+        if self.is_root() && !mutated(Mutant::V2M23) {
+            return true;
+        }
+        self.refcnt().tryget_live().await
+    }
+    /// `wb_get`: only while owning a reference.
+    pub async fn get(self) {
+        if !self.is_root() {
+            self.refcnt().get().await;
+        }
+    }
+    /// `wb_put`
+    pub async fn put(self) {
+        self.put_many(1).await;
+    }
+    /// `wb_put_many`: may be the last one, hence legal in any context.
+    pub async fn put_many(self, nr: i64) {
+        if !self.is_root() {
+            self.refcnt().put_many(nr).await;
+        }
+    }
+    /// `wb_dying`, as a plain read: for callers that hold cgwb_lock, or do not care.
+    pub fn dying(self) -> bool {
+        self.refcnt().is_dying()
+    }
+    /// `wb_dying` outside cgwb_lock: a scheduling point.
+    pub async fn dying_once(self) -> bool {
+        self.refcnt().is_dying_once().await
+    }
+}
+
+kstruct! {
+    /// `struct device` of a bdi.
+    pub struct Device: "device", "LT-MEM-3", device_fields {
+        /// Its name, as a number.
+        name: Var<u64>,
+    }
 }
 
 kstruct! {
@@ -110,7 +159,9 @@ kstruct! {
         wb_switch_rwsem: Rwsem,
         /// Completions on this bdi wait here.
         wb_waitq: WaitQueue,
-        /// The device exists.
-        dev: Var<bool>,
+        /// Its device while registered, or null.
+        dev: Var<Device>,
+        /// Copy of the device's name; stays for the bdi's whole life.
+        dev_name: Var<u64>,
     }
 }

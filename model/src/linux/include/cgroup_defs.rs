@@ -2,10 +2,12 @@
 //!
 //! Mirrors:    include/linux/cgroup-defs.h, struct mem_cgroup (memcontrol.h), struct blkcg (blk-cgroup.c); fidelity: model
 //!             (the fields that writeback lifetimes depend on).
-//! Simplified: a task belongs to one cgroup for the whole case; two controllers; ids below MAX_CSS_ID.
+//! Simplified: a task belongs to one cgroup for the whole case; two controllers; ids below MAX_CSS_ID; a css_set is the pair
+//!             of csses that tasks of one cgroup use (`cset_memory`, `cset_io`); a cgroup's own css is a plain count.
 //! Rules:      LT-CSS-1 to LT-CSS-4, LT-REF-5, LT-MEM-2.
 
 use crate::kstruct;
+use crate::linux::kernel::workqueue::RcuWork;
 use crate::linux::lib::percpu_refcount::PercpuRef;
 use crate::sync::{Field, ListHead, Ptr, Var, WaitQueue, Work};
 
@@ -47,10 +49,12 @@ kstruct! {
         parent: Var<Css>,
         /// Its cgroup.
         cgroup: Var<Cgroup>,
-        /// Offline, later release work.
+        /// Release work.
         destroy_work: Work,
-        /// Head of queue_rcu_work.
-        destroy_rwork: Var<Ptr>,
+        /// Offline, later free work, each after a grace period.
+        destroy_rwork: RcuWork,
+        /// Deferred second half of the kill, once no task is left below.
+        kill_finish_work: Work,
     }
 }
 
@@ -65,12 +69,22 @@ kstruct! {
         subsys_memory: Var<Css>,
         /// io css, null when none. RCU.
         subsys_io: Var<Css>,
-        /// References (csses, children).
+        /// memory css that its tasks use; null: the parent's. RCU.
+        cset_memory: Var<Css>,
+        /// io css that its tasks use; null: the parent's. RCU.
+        cset_io: Var<Css>,
+        /// Base, each css, each child.
         refcnt: Var<i64>,
-        /// Tasks in it or below.
+        /// Child cgroups that are not removed. cgroup_mutex.
+        nr_children: Var<i64>,
+        /// Tasks in it, plus children in or below which there are tasks.
         populated: Var<i64>,
-        /// Removed.
+        /// Removed. cgroup_mutex.
         dead: Var<bool>,
+        /// Waiters for a css of it to be offline.
+        offline_waitq: WaitQueue,
+        /// RCU head of the free.
+        rcu: Var<Ptr>,
     }
 }
 
@@ -137,8 +151,6 @@ kstruct! {
         cgwb_frn: FrnArray,
         /// Dirty pages charged to it (its own counter; frozen once DYING).
         nr_dirty: Var<i64>,
-        /// Wait queue of its completions (static in the kernel).
-        frn_waitq: Var<Ptr>,
     }
 }
 
@@ -156,7 +168,32 @@ kstruct! {
     }
 }
 
+impl Cgroup {
+    /// The cell of its css for a controller (`cgrp->subsys[ss]`).
+    pub fn subsys(self, ss: Subsys) -> Var<Css> {
+        match ss {
+            Subsys::Memory => self.subsys_memory(),
+            Subsys::Io => self.subsys_io(),
+        }
+    }
+    /// The cell of the css that its tasks use for a controller.
+    pub fn cset(self, ss: Subsys) -> Var<Css> {
+        match ss {
+            Subsys::Memory => self.cset_memory(),
+            Subsys::Io => self.cset_io(),
+        }
+    }
+}
+
 impl Css {
+    /// Its controller.
+    pub fn subsys(self) -> Subsys {
+        if self.ss().get() == Subsys::Memory as u32 { Subsys::Memory } else { Subsys::Io }
+    }
+    /// A root css: never counted (`CSS_NO_REF`), never dying. Reads a constant field, so that it is no access that could race.
+    pub fn is_root(self) -> bool {
+        self.parent().get().is_null()
+    }
     /// `mem_cgroup_from_css`
     pub fn memcg(self) -> MemCgroup {
         MemCgroup(self.0)

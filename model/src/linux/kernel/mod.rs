@@ -1,1 +1,4 @@
 //! kernel/
+
+pub mod cgroup;
+pub mod workqueue;

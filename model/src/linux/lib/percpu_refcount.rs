@@ -138,6 +138,11 @@ impl PercpuRef {
         self.ptr().get() & DEAD != 0
     }
 
+    /// `percpu_ref_is_dying` by a task that nothing orders after the kill: a scheduling point.
+    pub async fn is_dying_once(self) -> bool {
+        self.ptr().read_once().await & DEAD != 0
+    }
+
     /// `percpu_ref_kill`
     pub async fn kill(self) {
         self.kill_and_confirm(FnPtr::NULL).await;

@@ -1,1 +1,4 @@
 //! mm/
+
+pub mod backing_dev;
+pub mod memcontrol;

@@ -1,0 +1,4 @@
+//! kernel/cgroup/
+
+#[allow(clippy::module_inception)]
+pub mod cgroup;
