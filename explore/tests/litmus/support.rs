@@ -3,15 +3,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
-use std::task::{Context, Waker};
 use wbexplore::stepper::Stepper;
 use wbexplore::strategy::Strategy;
 use wbmodel::kstruct;
 use wbmodel::linux::boot_globals;
-use wbmodel::linux::lib::percpu_refcount::PercpuRef;
 use wbmodel::sync::{
-    Bits, Choice, Config, DelayedWork, End, Fut, Kind, Level, ListHead, Llist, Machine, Mutex, Pred, RadixTree, Rwsem, SpinLock, Var, WaitQueue, Work,
-    immortal, kzalloc_nofail, spawn, wait_event, wake_up_all, with,
+    Bits, Choice, Config, DelayedWork, End, Fut, Kind, Level, ListHead, Llist, Machine, Mutex, RadixTree, Rwsem, SpinLock, Var, WaitQueue, Work, immortal,
+    kzalloc_nofail, spawn, with,
 };
 
 kstruct! {
@@ -35,11 +33,6 @@ kstruct! {
         b: ListHead,
         llist: Llist,
         tree: RadixTree,
-        /// 1 until a callback ran, if the program waits for one.
-        todo: Var<i64>,
-        /// Woken when it did.
-        todo_wq: WaitQueue,
-        refcnt: PercpuRef,
     }
 }
 
@@ -48,24 +41,6 @@ kstruct! {
 pub struct Task {
     pub level: Level,
     pub cpu: Option<u32>,
-}
-
-impl Shared {
-    /// The callback that somebody waits for ran.
-    pub async fn done(self) {
-        self.todo().write_once(0).await;
-        wake_up_all(self.todo_wq()).await;
-    }
-    /// Waits for it.
-    pub async fn wait_done(self) {
-        wait_event(self.todo_wq(), self.todo().ptr(), Pred::Zero).await;
-    }
-}
-
-/// Runs kernel text at boot, where operations happen at once.
-pub fn at_boot(f: impl Future<Output = ()>) {
-    let f = std::pin::pin!(f);
-    assert!(f.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "boot must not block");
 }
 
 /// Registers of a program: what its tasks saw.
@@ -112,9 +87,9 @@ impl Strategy for Dfs {
         true
     }
     fn pick(&mut self, m: &mut Machine, enabled: u64, _: Option<usize>) -> Option<usize> {
-        // Starting a task commutes with everything, unless it occupies a shared CPU or a grace period has to wait for it.
+        // Starting a task commutes with everything while every task has a CPU of its own.
         let starts = (0..m.tasks.len()).find(|&s| enabled & (1 << s) != 0 && m.tasks[s].pending.kind == Kind::Start);
-        if !m.config.shared_cpus && m.config.preempt_rcu && starts.is_some() {
+        if !m.config.shared_cpus && starts.is_some() {
             return starts;
         }
         if self.at == self.path.len()

@@ -151,9 +151,10 @@ pub async fn cgwb_release_workfn(wb: BdiWriteback) {
     drop(lock);
 
     wb_exit(wb);
+    let waiters = bdi.wb_waitq();
     bdi_put(bdi).await;
     if mutated(Mutant::H034) {
-        wake_up_all(globals().cgwb_release_wait()).await;
+        wake_up_all(waiters).await;
     }
     if mutated(Mutant::V2M17) {
         cgwb_remove_from_tree(bdi, key, wb).await;

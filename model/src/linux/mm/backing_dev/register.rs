@@ -209,5 +209,5 @@ async fn wait_for_wbs_gone(bdi: BackingDevInfo) {
     let wbs = dying.filter(|&e| container_of!(e, BdiWriteback, wb_fields::offline_node).bdi().get() == bdi).count() as i64;
     let others = bdi.refcnt().get() - wbs;
     drop(lock);
-    wait_event(globals().cgwb_release_wait(), bdi.refcnt().ptr(), Pred::Is(others as u64)).await;
+    wait_event(bdi.wb_waitq(), bdi.refcnt().ptr(), Pred::Is(others as u64)).await;
 }

@@ -1,7 +1,5 @@
 //! Life cycles under one plain schedule: what must hold before any interleaving is looked at.
 
-mod random;
-
 use super::*;
 use crate::linux::boot_globals;
 use crate::linux::include::backing_dev::wb_get_create_current;
@@ -20,13 +18,19 @@ thread_local! {
     static BODIES: RefCell<Vec<Option<Fut>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lets tasks go on until `done` or until none can, `pick` choosing among the enabled slots. False after a fatal violation.
-fn schedule(done: impl Fn() -> bool, mut pick: impl FnMut(u64) -> u32) -> bool {
-    let max = with(|m| m.config.max_steps);
-    for _ in 0..max {
-        if done() {
-            return true;
+/// Turns the silent unwinding of a fatal violation into a failure that shows it.
+fn checked<T>(f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|p| {
+        if p.is::<Stop>() {
+            panic!("{:?}", with(|m| m.violations.clone()));
         }
+        resume_unwind(p)
+    })
+}
+
+/// Lets tasks go on, the oldest slot first, until `done` or until none can.
+fn schedule(done: impl Fn() -> bool) {
+    while !done() {
         for t in with(|m| std::mem::take(&mut m.spawned)) {
             BODIES.with_borrow_mut(|b| {
                 if b.len() <= t.slot {
@@ -37,29 +41,14 @@ fn schedule(done: impl Fn() -> bool, mut pick: impl FnMut(u64) -> u32) -> bool {
         }
         let enabled = with(|m| m.enabled_mask());
         if enabled == 0 {
-            return true;
+            break;
         }
-        let slot = pick(enabled) as usize;
+        let slot = enabled.trailing_zeros() as usize;
         let mut body = BODIES.with_borrow_mut(|b| b[slot].take()).expect("a live slot has a body");
-        match catch_unwind(AssertUnwindSafe(|| Machine::advance(slot, &mut body))) {
-            Ok(true) => {}
-            Ok(false) => BODIES.with_borrow_mut(|b| b[slot] = Some(body)),
-            Err(p) if p.is::<Stop>() => return false,
-            Err(p) => resume_unwind(p),
+        if !checked(|| Machine::advance(slot, &mut body)) {
+            BODIES.with_borrow_mut(|b| b[slot] = Some(body));
         }
     }
-    with(|m| m.report("LT-PROG-1", "the schedule does not end".into()));
-    true
-}
-
-fn schedule_plainly(done: impl Fn() -> bool) {
-    if !schedule(done, u64::trailing_zeros) {
-        panic!("{:?}", with(|m| m.violations.clone()));
-    }
-}
-
-fn stuck() -> bool {
-    with(|m| m.tasks.iter().any(|t| t.live && !t.daemon))
 }
 
 /// Runs a task to its end, and others only as far as the scheduler happens to.
@@ -67,14 +56,14 @@ fn now<T: 'static>(f: impl Future<Output = T> + 'static) -> T {
     let out = Rc::new(RefCell::new(None));
     let result = out.clone();
     spawn(0, Level::Task, None, Box::pin(async move { *result.borrow_mut() = Some(f.await) }));
-    schedule_plainly(|| out.borrow().is_some());
+    schedule(|| out.borrow().is_some());
     out.take().expect("the task ended")
 }
 
 /// Runs queued works and callbacks until none can go on; nothing may be left that never can.
 fn settle() {
-    schedule_plainly(|| false);
-    assert!(!stuck(), "a task is stuck");
+    schedule(|| false);
+    assert!(!with(|m| m.tasks.iter().any(|t| t.live && !t.daemon)), "a task is stuck");
 }
 
 struct World {
@@ -84,14 +73,12 @@ struct World {
 
 fn world(rules: Rules) -> World {
     set_rules(rules);
-    // What an earlier execution left must not release its locks in this one.
-    with(|m| m.aborted = true);
-    BODIES.with_borrow_mut(Vec::clear);
     with(|m| m.reset(Config::default()));
     boot_globals();
     cgroup::boot();
     boot();
     Machine::finish_boot();
+    BODIES.with_borrow_mut(Vec::clear);
     let bdi = bdi_alloc();
     assert_eq!(now(bdi_register(bdi)), 0);
     World { root: globals().root_cgroup().get(), bdi }
