@@ -10,3 +10,4 @@ pub mod mutants;
 pub mod oracles;
 pub mod rules;
 pub mod sync;
+pub mod world;

@@ -26,12 +26,12 @@ task "new" cpu=1 {
     throttle "sda" as="pod/new"
     by-id "sda" id="pod/old"
     by-id "sda" id=3 wait=#false
-    get-create "sda" as="pod" keep="w"
+    get-create "sda" of="pod" keep="w"
     release "w"
     noise 3
     join "admin"
 }
-task "irq" irq="hard" { end-io "f1" }
+task "irq" irq="hard" { noise 2 }
 teardown { close "f1"; umount "fs"; unplug "sda" }
 reach "cgwb_kill" "cgroup_writeback_by_id"
 expect "mainline" violates "LT-LOOK-3"

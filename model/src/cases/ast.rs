@@ -124,6 +124,8 @@ pub struct MachineSpec {
     pub faults: u32,
     /// Tasks of one CPU compete for it.
     pub shared_cpus: bool,
+    /// Dirty pages from which a wb is over its background threshold; 0: none ever is.
+    pub background_pages: u32,
     /// Memory that is declared weak follows the kernel's memory model.
     pub weak: bool,
     /// Loads that may return an older value in one execution.
@@ -132,7 +134,7 @@ pub struct MachineSpec {
 
 impl Default for MachineSpec {
     fn default() -> Self {
-        MachineSpec { cpus: 4, preempt_rcu: true, timers: 0, max_steps: 20_000, faults: 1, shared_cpus: false, weak: false, stale: 3 }
+        MachineSpec { cpus: 4, preempt_rcu: true, timers: 0, max_steps: 20_000, faults: 1, shared_cpus: false, background_pages: 0, weak: false, stale: 3 }
     }
 }
 

@@ -36,6 +36,6 @@ pub use error::CaseError;
 pub use file::{LoadError, load, read_text};
 pub use ops::{OPS, Op, OpInfo, SETUP, TASK, TEARDOWN, info};
 pub use parse::parse;
-pub use print::print;
+pub use print::{print, print_op};
 pub use rule_set::{RuleSet, load_rules, parse_rules, print_rules};
-pub use value::CssId;
+pub use value::{CssId, Ref};

@@ -2,7 +2,7 @@
 
 use super::ast::{BdiRef, CgroupRef, InodeRef, SbRef, TaskRef, WbRef};
 use super::error::Bad;
-use super::value::{CssId, Reader, Value, Writer};
+use super::value::{CssId, Reader, Ref, Value, Writer};
 
 /// Bits of [`OpInfo::places`]: in `setup`.
 pub const SETUP: u8 = 1;
@@ -43,6 +43,14 @@ macro_rules! ops {
             /// Node name.
             pub fn name(&self) -> &'static str {
                 match self { $(Op::$var { .. } => $name),* }
+            }
+            /// Everything that it names: (parameter, or empty for a positional argument; what it names).
+            pub fn refs(&self) -> Vec<(&'static str, Ref)> {
+                let mut out = Vec::new();
+                match self {
+                    $(Op::$var { $($field),* } => { $(out.extend($field.names().map(|r| (ops!(@name $how), r)));)* })*
+                }
+                out
             }
             pub(super) fn read(name: &str, r: &mut Reader<'_>) -> Option<Result<Op, Bad>> {
                 Some(match name {
@@ -105,6 +113,10 @@ ops! {
         dax: bool = "dax" or false,
         /// It is a block-device inode.
         blkdev: bool = "blkdev" or false,
+        /// It is the whole disk's block-device inode: its free drops a reference on the device.
+        disk: bool = "disk" or false,
+        /// Its pages stay under writeback until an interrupt completes them.
+        async_io: bool = "async-io" or false,
     }
     /// Removes the device (`bdi_unregister`).
     Unplug "unplug" ANY, {
@@ -199,24 +211,24 @@ ops! {
         /// Cgroup of the caller.
         cgroup: CgroupRef = "as" or CgroupRef::ROOT,
     }
-    /// Writes one inode back (`writeback_single_inode`).
+    /// Writes one inode back (`writeback_single_inode`, as `write_inode_now` calls it).
     Writeback "writeback" ANY, {
+        /// Inode.
+        inode: InodeRef = arg,
+        /// Data integrity.
+        wait: bool = "wait" or false,
+    }
+    /// Writes the pages of one file back and waits (`fsync`).
+    Fsync "fsync" ANY, {
         /// Inode.
         inode: InodeRef = arg,
         /// Cgroup of the caller.
         cgroup: CgroupRef = "as" or CgroupRef::ROOT,
-        /// Data integrity.
-        wait: bool = "wait" or false,
-    }
-    /// Pages of an inode under writeback are done (`folio_end_writeback`).
-    EndIo "end-io" ANY, {
-        /// Inode.
-        inode: InodeRef = arg,
-        /// Pages.
-        pages: u32 = "pages" or 1,
     }
     /// Starts writeback of everything (`wakeup_flusher_threads`).
     Flush "flush" ANY, {}
+    /// Writes back what has only dirty timestamps (`wakeup_dirtytime_writeback`).
+    FlushTime "flush-time" ANY, {}
     /// Wakes the flushers of a device, as the periodic timer does.
     Periodic "periodic" ANY, {
         /// Device.
@@ -255,7 +267,7 @@ ops! {
         /// Device.
         bdi: BdiRef = arg,
         /// Cgroup.
-        cgroup: CgroupRef = "as" or CgroupRef::ROOT,
+        cgroup: CgroupRef = "of" or CgroupRef::ROOT,
         /// Keeps the reference under this name, instead of dropping it.
         keep: Option<WbRef> = "keep" or None,
     }

@@ -129,16 +129,17 @@ fn machine(mut r: Reader<'_>) -> Result<MachineSpec, Bad> {
         max_steps: r.prop_or("max-steps", d.max_steps)?,
         faults: r.prop_or("faults", d.faults)?,
         shared_cpus: r.prop_or("shared-cpus", d.shared_cpus)?,
+        background_pages: r.prop_or("background-pages", d.background_pages)?,
         weak: r.prop_or("weak", d.weak)?,
         stale: r.prop_or("stale", d.stale)?,
     };
     let at = r.span();
-    r.done(&["cpus", "preempt-rcu", "timers", "max-steps", "faults", "shared-cpus", "weak", "stale"])?;
+    r.done(&["cpus", "preempt-rcu", "timers", "max-steps", "faults", "shared-cpus", "background-pages", "weak", "stale"])?;
     if m.cpus == 0 || m.cpus > limits::MAX_CPUS {
         return Err(Bad::new(format!("a machine has 1 to {} CPUs", limits::MAX_CPUS)).at(at));
     }
-    if [m.timers, m.faults, m.stale].iter().any(|n| *n > limits::MAX_AMOUNT) {
-        return Err(Bad::new(format!("timers, faults and stale loads are at most {}", limits::MAX_AMOUNT)).at(at));
+    if [m.timers, m.faults, m.stale, m.background_pages].iter().any(|n| *n > limits::MAX_AMOUNT) {
+        return Err(Bad::new(format!("timers, faults, stale loads and pages are at most {}", limits::MAX_AMOUNT)).at(at));
     }
     Ok(m)
 }
@@ -243,7 +244,7 @@ fn stmt(n: &KdlNode, names: &Names, here: u8) -> Result<Stmt, Bad> {
 }
 
 fn check_amounts(op: &Op) -> Result<(), Bad> {
-    let (Op::Dirty { pages: amount, .. } | Op::EndIo { pages: amount, .. } | Op::Noise { steps: amount } | Op::Tick { jiffies: amount }) = op else {
+    let (Op::Dirty { pages: amount, .. } | Op::Noise { steps: amount } | Op::Tick { jiffies: amount }) = op else {
         return Ok(());
     };
     if *amount == 0 || *amount > limits::MAX_AMOUNT {

@@ -1,6 +1,7 @@
 //! Writes a case as text, in the order in which the documentation shows a file.
 
-use super::ast::{Case, Decision, Finding, MachineSpec, SCHEMA, Search, Stmt, Task};
+use super::ast::{Case, Decision, Finding, MachineSpec, Names, SCHEMA, Search, Stmt, Task};
+use super::ops::Op;
 use super::value::{Writer, quote};
 use std::fmt::Write;
 
@@ -70,6 +71,7 @@ fn machine(out: &mut String, case: &Case) {
     w.prop_unless("max-steps", &m.max_steps, &d.max_steps);
     w.prop_unless("faults", &m.faults, &d.faults);
     w.prop_unless("shared-cpus", &m.shared_cpus, &d.shared_cpus);
+    w.prop_unless("background-pages", &m.background_pages, &d.background_pages);
     w.prop_unless("weak", &m.weak, &d.weak);
     w.prop_unless("stale", &m.stale, &d.stale);
     out.push_str(&w.finish());
@@ -91,14 +93,15 @@ fn search(out: &mut String, case: &Case) {
     out.push('\n');
 }
 
+/// One operation as it is written in a case.
+pub fn print_op(op: &Op, names: &Names) -> String {
+    let mut w = Writer::new(op.name(), names);
+    op.write(&mut w);
+    w.finish()
+}
+
 fn lines(case: &Case, body: &[Stmt]) -> Vec<String> {
-    body.iter()
-        .map(|s| {
-            let mut w = Writer::new(s.op.name(), &case.names);
-            s.op.write(&mut w);
-            w.finish()
-        })
-        .collect()
+    body.iter().map(|s| print_op(&s.op, &case.names)).collect()
 }
 
 fn stmts(out: &mut String, node: &str, case: &Case, body: &[Stmt]) {

@@ -13,16 +13,37 @@ pub(crate) const MAX_NAME: usize = 80;
 /// A memcg by id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CssId {
-    /// The css id that this cgroup's memory css has when the tasks start, or when the cgroup is made, if that is later.
+    /// The css id of the memory css that this cgroup got when it was made, whether or not it still has it.
     Of(CgroupRef),
     /// This number.
     Number(u32),
+}
+
+/// Something that an operation names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ref {
+    /// A device.
+    Bdi(BdiRef),
+    /// A cgroup.
+    Cgroup(CgroupRef),
+    /// A file system.
+    Sb(SbRef),
+    /// An inode.
+    Inode(InodeRef),
+    /// A kept reference.
+    Wb(WbRef),
+    /// A task.
+    Task(TaskRef),
 }
 
 /// A parameter's type.
 pub(crate) trait Value: Sized + Clone {
     /// What it takes, for messages: "the name of an inode".
     const WHAT: &'static str;
+    /// What it names, if anything.
+    fn names(&self) -> Option<Ref> {
+        None
+    }
     fn read(v: &KdlValue, names: &Names) -> Result<Self, Bad>;
     /// KDL text.
     fn write(&self, names: &Names) -> String;
@@ -87,6 +108,9 @@ impl Value for String {
 
 impl<T: Value> Value for Option<T> {
     const WHAT: &'static str = T::WHAT;
+    fn names(&self) -> Option<Ref> {
+        self.as_ref().and_then(T::names)
+    }
     fn read(v: &KdlValue, names: &Names) -> Result<Self, Bad> {
         T::read(v, names).map(Some)
     }
@@ -116,6 +140,12 @@ impl Value for Irq {
 
 impl Value for CssId {
     const WHAT: &'static str = "a cgroup, or the number of a css id";
+    fn names(&self) -> Option<Ref> {
+        match self {
+            CssId::Of(c) => c.names(),
+            CssId::Number(_) => None,
+        }
+    }
     fn read(v: &KdlValue, names: &Names) -> Result<Self, Bad> {
         match v {
             KdlValue::Integer(_) => u32::read(v, names).map(CssId::Number),
@@ -132,9 +162,12 @@ impl Value for CssId {
 }
 
 macro_rules! references {
-    ($($ty:ident $table:ident $thing:literal $the:literal)*) => {$(
+    ($($ty:ident $kind:ident $table:ident $thing:literal $the:literal)*) => {$(
         impl Value for $ty {
             const WHAT: &'static str = $the;
+            fn names(&self) -> Option<Ref> {
+                Some(Ref::$kind(*self))
+            }
             fn read(v: &KdlValue, names: &Names) -> Result<Self, Bad> {
                 let s = string(v, Self::WHAT)?;
                 match names.$table.iter().position(|n| *n == s) {
@@ -150,12 +183,12 @@ macro_rules! references {
 }
 
 references! {
-    BdiRef bdis "device" "the name of a device"
-    CgroupRef cgroups "cgroup" "the path of a cgroup"
-    SbRef sbs "file system" "the name of a file system"
-    InodeRef inodes "inode" "the name of an inode"
-    WbRef wbs "kept reference" "the name of a kept reference"
-    TaskRef tasks "task" "the name of a task"
+    BdiRef Bdi bdis "device" "the name of a device"
+    CgroupRef Cgroup cgroups "cgroup" "the path of a cgroup"
+    SbRef Sb sbs "file system" "the name of a file system"
+    InodeRef Inode inodes "inode" "the name of an inode"
+    WbRef Wb wbs "kept reference" "the name of a kept reference"
+    TaskRef Task tasks "task" "the name of a task"
 }
 
 /// Is it fit to be an object's name?

@@ -176,8 +176,8 @@ impl Access {
 pub struct Memory {
     regions: Vec<Vec<Cell>>,
     allocs: Vec<AllocInfo>,
-    /// Per-type counters for names, by address of the type.
-    counts: Vec<(*const TypeInfo, u32)>,
+    /// Per-type counters for names, by label: a type's description may have more than one address.
+    counts: Vec<(&'static str, u32)>,
     hash: u64,
     /// Footprint of the step under way: (cell, access).
     pub footprint: Vec<(Ptr, Access)>,
@@ -236,7 +236,7 @@ impl Memory {
         let base = Ptr(((region as u32) << 16) | r.len() as u32);
         assert!(r.len() + (cells as usize) < 0x10000, "region of task name {region} is full");
         r.resize(r.len() + cells as usize, Cell { val: 0, wr: 0, alloc: id });
-        let key = ty as *const TypeInfo;
+        let key = ty.label;
         let nr = match self.counts.iter_mut().find(|c| c.0 == key) {
             Some(c) => {
                 c.1 += 1;

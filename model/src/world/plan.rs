@@ -1,0 +1,120 @@
+//! What a case's text says about who uses what, and for how long: decided once a case, not in every execution.
+
+use crate::cases::{BdiRef, Case, CgroupRef, InodeRef, Op, Ref, SbRef, Stmt};
+
+/// Where an operation stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Setup,
+    Task(u16),
+    Teardown,
+}
+
+/// What one task keeps for itself while it needs it, because another task may take it away: as a process keeps its cgroup
+/// from going by living in it, a file by a descriptor, and a device by the file.
+#[derive(Debug, Default)]
+pub(super) struct Keeps {
+    /// Cgroups it lives in, each with the index of the last operation that needs it.
+    pub cgroups: Vec<(CgroupRef, usize)>,
+    /// Files it has open.
+    pub inodes: Vec<(InodeRef, usize)>,
+    /// Devices it pins.
+    pub bdis: Vec<(BdiRef, usize)>,
+}
+
+/// The analysis of a case.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Where each object is made, by index.
+    pub bdis: Vec<Place>,
+    pub cgroups: Vec<Place>,
+    /// Parent of each cgroup.
+    pub parents: Vec<CgroupRef>,
+    pub sbs: Vec<Place>,
+    pub inodes: Vec<Place>,
+    pub keeps: Vec<Keeps>,
+    /// File system of each inode.
+    pub sb_of: Vec<Option<SbRef>>,
+    /// Device of each file system, if the file system keeps the device for itself.
+    pub own_bdi: Vec<Option<BdiRef>>,
+}
+
+fn places(case: &Case) -> impl Iterator<Item = (Place, &Stmt)> {
+    let setup = case.setup.iter().map(|s| (Place::Setup, s));
+    let tasks = case.tasks.iter().enumerate().flat_map(|(i, t)| t.body.iter().map(move |s| (Place::Task(i as u16), s)));
+    setup.chain(tasks).chain(case.teardown.iter().map(|s| (Place::Teardown, s)))
+}
+
+impl Plan {
+    pub fn new(case: &Case) -> Plan {
+        let never = |n: &Vec<String>| vec![Place::Teardown; n.len()];
+        let names = &case.names;
+        let mut plan = Plan {
+            bdis: never(&names.bdis),
+            cgroups: never(&names.cgroups),
+            parents: (0..names.cgroups.len()).map(|i| names.cgroup_parent(CgroupRef(i as u16)).unwrap_or(CgroupRef::ROOT)).collect(),
+            sbs: never(&names.sbs),
+            inodes: never(&names.inodes),
+            keeps: Vec::new(),
+            sb_of: vec![None; names.inodes.len()],
+            own_bdi: vec![None; names.sbs.len()],
+        };
+        plan.cgroups[0] = Place::Setup;
+        for (place, s) in places(case) {
+            match s.op {
+                Op::Bdi { bdi } => plan.bdis[bdi.index()] = place,
+                Op::Cgroup { cgroup, .. } => plan.cgroups[cgroup.index()] = place,
+                Op::Sb { sb, bdi, own_bdi, .. } => {
+                    plan.sbs[sb.index()] = place;
+                    plan.own_bdi[sb.index()] = own_bdi.then_some(bdi);
+                }
+                Op::Inode { inode, sb, .. } => {
+                    plan.inodes[inode.index()] = place;
+                    plan.sb_of[inode.index()] = Some(sb);
+                }
+                _ => {}
+            }
+        }
+        plan.keeps = case.tasks.iter().map(|t| plan.keeps_of(case, &t.body)).collect();
+        plan
+    }
+
+    /// Does an operation of some task take this away?
+    fn taken(&self, case: &Case, taken: Ref) -> bool {
+        places(case).any(|(place, s)| {
+            matches!(place, Place::Task(_))
+                && match (&s.op, taken) {
+                    (Op::Rmdir { cgroup }, Ref::Cgroup(c)) => *cgroup == c,
+                    (Op::Close { inode }, Ref::Inode(i)) => *inode == i,
+                    (Op::BdiPut { bdi }, Ref::Bdi(b)) => *bdi == b,
+                    (Op::Umount { sb } | Op::Retire { sb }, Ref::Bdi(b)) => self.own_bdi[sb.index()] == Some(b),
+                    _ => false,
+                }
+        })
+    }
+
+    fn keeps_of(&self, case: &Case, body: &[Stmt]) -> Keeps {
+        fn note<T: PartialEq>(list: &mut Vec<(T, usize)>, what: T, at: usize) {
+            match list.iter_mut().find(|e| e.0 == what) {
+                Some(e) => e.1 = at,
+                None => list.push((what, at)),
+            }
+        }
+        let mut keeps = Keeps::default();
+        for (at, s) in body.iter().enumerate() {
+            for (param, r) in s.op.refs() {
+                match r {
+                    Ref::Cgroup(c) if param == "as" && c != CgroupRef::ROOT && self.taken(case, r) => note(&mut keeps.cgroups, c, at),
+                    Ref::Inode(i) if !matches!(s.op, Op::Close { .. } | Op::Open { .. } | Op::Inode { .. }) && self.taken(case, r) => {
+                        note(&mut keeps.inodes, i, at);
+                    }
+                    Ref::Bdi(b) if param.is_empty() && !matches!(s.op, Op::BdiPut { .. } | Op::Bdi { .. } | Op::ById { .. }) && self.taken(case, r) => {
+                        note(&mut keeps.bdis, b, at);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        keeps
+    }
+}
