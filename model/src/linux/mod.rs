@@ -82,6 +82,10 @@ kstruct! {
         blkcg_root: Var<Css>,
         /// Modelled time, advanced by the case only.
         jiffies: Var<u64>,
+        /// Waiters for a variable, shared by all of them as the hashed wait queues are. kernel/sched/wait_bit.c
+        bit_wait_table: WaitQueue,
+        /// Dirty pages from which a wb is over its background threshold; 0: none ever is. Set by the case.
+        dirty_background_pages: Var<i64>,
         /// All superblocks, for walks. fs/super.c
         super_blocks: ListHead,
     }

@@ -45,6 +45,6 @@ pub use percpu::PerCpuLong;
 pub use radix::{EEXIST, ENOMEM, RadixTree};
 pub use rcu::{RcuGuard, call_rcu, rcu_read_lock, synchronize_rcu, synchronize_rcu_expedited};
 pub use step::{Step, cond_resched, step};
-pub use task::{Fut, Level, Spawn, Task, TaskLabel, TaskName, join, spawn};
-pub use wait::{WaitQueue, wait_event, wake_up_all};
+pub use task::{Fut, Level, Spawn, Task, TaskLabel, TaskName, join, spawn, spawn_irq};
+pub use wait::{WaitQueue, prepare_to_wait, schedule, wait_event, waitqueue_active, wake_up_all};
 pub use work::{DelayedWork, Work, WorkFn, Workqueue, flush_delayed_work, flush_work, mod_delayed_work, queue_delayed_work, queue_work};

@@ -37,6 +37,7 @@ pub(super) enum NameKey {
     Work(Ptr, u32),
     Timer(Ptr, u32),
     Rcu(Ptr, u32),
+    Irq(Ptr, u32),
 }
 
 /// Interns creation keys; kept from execution to execution so that names and regions agree.
@@ -67,6 +68,8 @@ pub enum TaskLabel {
     Rcu(&'static str, Ptr),
     /// Timer of a delayed work.
     Timer(Ptr),
+    /// Interrupt handler that completes something for an object.
+    Irq(&'static str, Ptr),
     /// Boot.
     Boot,
 }
@@ -104,8 +107,6 @@ pub struct Task {
     pub level: Level,
     /// Readers (slots) its grace period still waits for.
     pub(super) gp_wait: u64,
-    /// Pseudo-cells of those readers, for footprints.
-    pub(super) gp_cells: Vec<Ptr>,
     /// Run number that a flush waits for.
     pub(super) flush_target: u64,
     /// Hash of all values it has observed.
@@ -135,7 +136,6 @@ impl Task {
             cpu: 0,
             level: Level::Task,
             gp_wait: 0,
-            gp_cells: Vec::new(),
             flush_target: 0,
             obs: 0,
             steps: 0,
@@ -194,26 +194,6 @@ impl Machine {
         Ptr(u32::from(name.0))
     }
 
-    /// Pseudo-cell that stands for a task being woken; never allocated.
-    pub(super) fn wake_cell(name: TaskName) -> Ptr {
-        Ptr(0xfffd_0000 | u32::from(name.0))
-    }
-
-    /// Name of the task whose own cell `p` is, in footprints.
-    pub fn task_of_cell(&self, p: Ptr) -> Option<u16> {
-        (p.0 < 0x10000 && p.0 != 0).then_some(p.0 as u16)
-    }
-
-    /// What the task in slot `s` would take from all others with the operation that it has announced, apart from the operation's object.
-    pub fn shared_cell(&self, s: usize) -> Option<(Ptr, super::mem::Access)> {
-        let op = self.tasks[s].pending;
-        match op.kind {
-            Kind::TimerFire => Some((super::machine::TIMERS, super::mem::Access::Write)),
-            Kind::WorkBegin => self.queue_cell(op.obj),
-            _ => None,
-        }
-    }
-
     /// Text for a task, as in `flusher`, `kworker:cgwb_release_workfn(wb#1)`.
     pub fn task_label(&self, label: TaskLabel, users: &[String]) -> String {
         match label {
@@ -221,6 +201,7 @@ impl Machine {
             TaskLabel::Work(f, p) => format!("kworker:{f}({})", self.mem.owner_name(p)),
             TaskLabel::Rcu(f, p) => format!("rcu:{f}({})", self.mem.owner_name(p)),
             TaskLabel::Timer(p) => format!("timer:{}", self.mem.name(p)),
+            TaskLabel::Irq(f, p) => format!("irq:{f}({})", self.mem.owner_name(p)),
             TaskLabel::Boot => "boot".into(),
         }
     }
@@ -238,4 +219,11 @@ pub fn spawn(index: u16, level: Level, cpu: Option<u32>, body: Fut) {
 pub fn join(index: u16) -> super::step::Step {
     let name = with(|m| m.names.get(NameKey::User(index)));
     super::step::step(Op::with(Kind::Join, NULL, u64::from(name.0)))
+}
+
+/// Starts an interrupt handler that runs any time from now on: completion number `nr` of whatever `obj` submitted.
+pub fn spawn_irq(obj: Ptr, nr: u32, name: &'static str, body: Fut) {
+    with(|m| {
+        m.spawn_named(NameKey::Irq(obj, nr), TaskLabel::Irq(name, obj), Level::Hardirq, None, Op::new(Kind::Start, NULL), body);
+    });
 }

@@ -38,7 +38,8 @@ pub fn wait_event(wq: WaitQueue, cell: Ptr, cond: Pred) -> impl Future<Output = 
             if cond.holds(v) {
                 super::machine::with(|m| {
                     let s = m.current;
-                    m.queue_self(s, wq.0, false);
+                    let mask = m.mem.peek(wq.0) & !(1 << s);
+                    m.write(wq.0, mask);
                 });
                 return;
             }
@@ -51,4 +52,26 @@ pub fn wait_event(wq: WaitQueue, cell: Ptr, cond: Pred) -> impl Future<Output = 
 #[track_caller]
 pub fn wake_up_all(wq: WaitQueue) -> Step {
     step(Op::new(Kind::WakeAll, wq.0))
+}
+
+/// `prepare_to_wait(wq)`: enters the queue at once, for callers that test their condition under the lock they hold.
+pub fn prepare_to_wait(wq: WaitQueue) {
+    super::machine::with(|m| {
+        let s = m.current;
+        let mask = m.mem.peek(wq.0) | 1 << s;
+        m.write(wq.0, mask);
+    });
+}
+
+/// `schedule()` after [`prepare_to_wait`]: sleeps until woken from that queue.
+///
+/// The queue is not touched when the task wakes up, so that its object may be gone by then.
+#[track_caller]
+pub fn schedule(wq: WaitQueue) -> Step {
+    step(Op::new(Kind::Sleep, wq.0))
+}
+
+/// `waitqueue_active(wq)`: plain read, exact under the lock that all waiters enter the queue with.
+pub fn waitqueue_active(wq: WaitQueue) -> bool {
+    super::machine::with(|m| m.read(wq.0)) != 0
 }

@@ -1,3 +1,4 @@
 //! block/
 
+pub mod bdev;
 pub mod blk_cgroup;

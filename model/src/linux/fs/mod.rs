@@ -1,1 +1,5 @@
 //! fs/
+
+pub mod fs_writeback;
+pub mod inode;
+pub mod super_;

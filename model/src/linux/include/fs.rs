@@ -1,12 +1,14 @@
 //! Inodes and superblocks.
 //!
 //! Mirrors:    struct inode, struct super_block, struct address_space of include/linux/fs.h; fidelity: model.
-//! Simplified: the page cache is two numbers an inode, dirty pages and pages under writeback, and the memcg that dirtied last.
+//! Simplified: the page cache is three numbers an inode (pages with the dirty mark, pages on their way from dirty to
+//!             writeback, pages under writeback), one folio lock for all of its folios, and the memcg that dirtied last.
+//! Locks:      noted at each field.
+//! Rules:      LT-REF-8, LT-LIST-6, LT-LIST-7, LT-ISW-1, LT-ACC-1, LT-MEM-6, LT-MEM-7.
 
-use crate::kstruct;
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback};
-use crate::linux::include::cgroup_defs::Css;
 use crate::sync::{Bits, ListHead, Mutex, Ptr, Rwsem, SpinLock, Var, WaitQueue};
+use crate::{container_of, kstruct};
 
 /// `I_NEW`
 pub const I_NEW: u64 = 1 << 0;
@@ -60,6 +62,8 @@ kstruct! {
         i_sb_list: ListHead,
         /// Waiters for I_SYNC.
         i_sync_wait: WaitQueue,
+        /// Links; an inode without links is evicted by its last iput.
+        i_nlink: Var<i64>,
         /// Hashed (reachable by name); an unhashed inode is not put on lists.
         i_hashed: Var<bool>,
         /// Block-device inode.
@@ -70,20 +74,30 @@ kstruct! {
         i_pages: SpinLock,
         /// Pages with the dirty mark. i_pages.
         nr_dirty: Var<i64>,
+        /// Those of them that are not dirty any more: locked, and about to get the writeback mark. Atomic.
+        nr_cleaning: Var<i64>,
         /// Pages with the writeback mark. i_pages.
         nr_writeback: Var<i64>,
-        /// Waiters for pages under writeback.
+        /// Waiters for pages under writeback. Waking needs i_pages.
         i_writeback_wait: WaitQueue,
-        /// Owner (memcg css) of the pages dirtied last.
-        folio_css: Var<Css>,
+        /// Lock of all of its folios, held from clearing the dirty bit to setting the writeback mark.
+        folio_lock: Mutex,
+        /// memcg css id of the pages dirtied last; an id, because pages of an offlined memcg are reparented. i_pages.
+        folio_memcg_id: Var<u32>,
+        /// Its pages stay under writeback until an interrupt completes them; otherwise the submitter completes them at once.
+        io_completes_later: Var<bool>,
+        /// Submissions so far, to name the completing interrupts.
+        nr_bios: Var<u32>,
         /// Winner of the last vote round, a memcg css id.
         i_wb_frn_winner: Var<u32>,
         /// Average time of the vote.
         i_wb_frn_avg_time: Var<u32>,
         /// 16 slots of history.
         i_wb_frn_history: Var<u32>,
-        /// Old enough for periodic writeback.
+        /// Dirtied long enough ago for periodic writeback: what the kernel derives from `dirtied_when`; set by the case.
         dirtied_expired: Var<bool>,
+        /// Whole-disk block-device inode: its RCU free drops the disk's reference on the bdi.
+        bd_puts_bdi: Var<bool>,
         /// RCU head of the free.
         rcu: Var<Ptr>,
     }
@@ -96,6 +110,10 @@ kstruct! {
         s_bdi: Var<BackingDevInfo>,
         /// SB_ACTIVE.
         s_active: Var<bool>,
+        /// SB_DYING: kill_sb ran; walkers skip it. s_umount.
+        s_dying: Var<bool>,
+        /// Passive references: they keep the memory, not the mount. Atomic.
+        s_count: Var<i64>,
         /// The filesystem keeps this bdi for itself and unregisters it at umount.
         s_own_bdi: Var<bool>,
         /// SB_I_CGROUPWB.
@@ -104,8 +122,6 @@ kstruct! {
         s_umount: Rwsem,
         /// Switches in flight, with prepares in progress.
         s_isw_nr_in_flight: Var<i64>,
-        /// Umount waits here for them.
-        s_isw_wait: WaitQueue,
         /// Protects s_inodes.
         s_inode_list_lock: SpinLock,
         /// All inodes.
@@ -116,7 +132,24 @@ kstruct! {
         s_inodes_wb: ListHead,
         /// Serialises wait_sb_inodes.
         s_sync_lock: Mutex,
+        /// SB_I_NO_DATA_INTEGRITY: sync only kicks the flushers.
+        s_no_data_integrity: Var<bool>,
         /// On super_blocks.
         s_list: ListHead,
+        /// RCU head of the free.
+        rcu: Var<Ptr>,
     }
+}
+
+kstruct! {
+    /// A list head that is a local variable.
+    pub struct ListOnStack: "list", "LT-MEM-0", list_on_stack_fields {
+        /// The head.
+        head: ListHead,
+    }
+}
+
+/// The inode whose `i_io_list` is `e`.
+pub fn wb_inode(e: ListHead) -> Inode {
+    container_of!(e, Inode, inode_fields::i_io_list)
 }

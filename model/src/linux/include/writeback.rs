@@ -6,7 +6,7 @@
 
 use crate::kstruct;
 use crate::linux::include::backing_dev_defs::BdiWriteback;
-use crate::linux::include::cgroup_defs::{Css, WbCompletion};
+use crate::linux::include::cgroup_defs::WbCompletion;
 use crate::linux::include::fs::{Inode, SuperBlock};
 use crate::sync::{Field, ListHead, Ptr, Var};
 
@@ -30,6 +30,7 @@ pub enum WbReason {
     FsFreeSpace = 4,
     ForkerThread = 5,
     ForeignFlush = 6,
+    Dontcache = 7,
 }
 
 kstruct! {
@@ -112,6 +113,33 @@ pub struct WritebackControl {
     pub wb_lcand_bytes: u64,
     /// Bytes of this round's candidate.
     pub wb_tcand_bytes: u64,
-    /// memcg that dirtied the pages, for the vote.
-    pub folio_css: Css,
+    /// Issued by sync(2), which waits for the pages itself.
+    pub for_sync: bool,
+}
+
+impl WritebackControl {
+    /// A control that is attached to no wb, for at most `nr_to_write` pages.
+    pub fn new(sync_mode: SyncMode, nr_to_write: i64) -> WritebackControl {
+        WritebackControl {
+            sync_mode,
+            nr_to_write,
+            pages_skipped: 0,
+            wb: BdiWriteback::NULL,
+            inode: Inode::NULL,
+            wb_id: 0,
+            wb_lcand_id: 0,
+            wb_tcand_id: 0,
+            wb_bytes: 0,
+            wb_lcand_bytes: 0,
+            wb_tcand_bytes: 0,
+            for_sync: false,
+        }
+    }
+}
+
+impl WbWritebackWork {
+    /// `work->sync_mode`
+    pub fn mode(self) -> SyncMode {
+        if self.sync_mode().get() == SyncMode::All as u32 { SyncMode::All } else { SyncMode::None }
+    }
 }

@@ -9,12 +9,12 @@
 //! Rules:      LT-CSS-4, LT-MEM-2, LT-PROG-7.
 
 use crate::kfn;
+use crate::linux::fs::fs_writeback::{cgroup_writeback_by_id, wb_wait_for_completion};
 use crate::linux::globals;
 use crate::linux::include::backing_dev_defs::BdiWriteback;
 use crate::linux::include::cgroup_defs::{Css, MEMCG_CGWB_FRN_CNT, MemCgroup};
 use crate::linux::include::fs::Inode;
 use crate::linux::include::writeback::WbReason;
-use crate::linux::mm::backing_dev::pending::{cgroup_writeback_by_id, wb_wait_for_completion};
 use crate::linux::mm::backing_dev::wb_memcg_offline;
 use crate::sync::{Choice, Gfp, Tp, choose, emit, kfree, kzalloc, rcu_read_lock};
 

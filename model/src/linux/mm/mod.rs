@@ -2,3 +2,4 @@
 
 pub mod backing_dev;
 pub mod memcontrol;
+pub mod page_writeback;

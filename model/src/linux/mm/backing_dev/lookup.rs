@@ -9,16 +9,17 @@
 
 use super::kill::{CGWB_RELEASE_WORKFN, cgwb_kill, cgwb_release, wb_exit};
 use super::register::{bdi_get, bdi_put, wb_init};
-use crate::kfn;
 use crate::linux::block::blk_cgroup::blkcg_pin_online;
 use crate::linux::globals;
-use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, WB_REGISTERED};
+use crate::linux::include::backing_dev::wb_has_dirty_io;
+use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, WB_REGISTERED, wb_fields};
 use crate::linux::include::cgroup_defs::{Css, Subsys};
 use crate::linux::kernel::cgroup::cgroup::{cgroup_get_e_css, css_get, css_put};
 use crate::linux::kernel::workqueue::CGWB_RELEASE_WQ;
 use crate::mutants::{Mutant, mutated};
 use crate::rules::{CreateBlkcg, CreateGet, CreatePre, CreatePub, LookBlkcg, rules};
-use crate::sync::{EEXIST, ENOMEM, Gfp, NULL, Ptr, Tp, emit, kfree, kzalloc, rcu_read_lock};
+use crate::sync::{EEXIST, ENOMEM, Gfp, ListHead, NULL, Ptr, Tp, emit, kfree, kzalloc, rcu_read_lock};
+use crate::{container_of, kfn};
 
 const EBUSY: i64 = -16;
 const ENODEV: i64 = -19;
@@ -41,6 +42,22 @@ pub async fn wb_get_lookup(bdi: BackingDevInfo, memcg_css: Css) -> BdiWriteback 
     let wb = lookup(bdi, memcg_css, blkcg, get).await;
     emit(Tp::Return, wb.ptr(), u64::from(memcg_css.ptr().0));
     wb
+}
+
+/// `wb_get_lookup_dying`, the fallback of [`LookId::WbList`](crate::rules::LookId): any wb of the memcg on wb_list with dirty io,
+/// oldest first, live or dying, with a reference; null if there is none.
+pub async fn wb_get_lookup_dying(bdi: BackingDevInfo, memcg_css: Css) -> BdiWriteback {
+    kfn!(wb_get_lookup_dying);
+    let _rcu = rcu_read_lock();
+    let mut pos = ListHead(Ptr::from_word(bdi.wb_list().next_rcu().await));
+    while pos != bdi.wb_list() {
+        let wb = container_of!(pos, BdiWriteback, wb_fields::bdi_node);
+        if wb.memcg_css().get() == memcg_css && wb_has_dirty_io(wb).await && wb.tryget().await {
+            return wb;
+        }
+        pos = ListHead(Ptr::from_word(pos.next_rcu().await));
+    }
+    BdiWriteback::NULL
 }
 
 /// The creation path's lookup. Where its rules are those of `wb_get_lookup`, it is `wb_get_lookup`.

@@ -6,9 +6,9 @@
 //! Rules:      LT-LIST-2, LT-LIST-3, LT-LIST-10, LT-PROG-4.
 
 use super::kill::cgwb_kill;
-use super::pending::cleanup_offline_cgwb;
 use crate::container_of;
 use crate::kfn;
+use crate::linux::fs::fs_writeback::cleanup_offline_cgwb;
 use crate::kstruct;
 use crate::linux::globals;
 use crate::linux::include::backing_dev::wb_has_dirty_io;

@@ -8,9 +8,9 @@
 //! Rules:      LT-LIST-11, LT-MEM-3, LT-PROG-6, LT-REF-6.
 
 use super::kill::{cgwb_kill, wb_exit, wb_shutdown};
-use super::pending::{INODE_SWITCH_WBS_WORK_FN, WB_UPDATE_BANDWIDTH_WORKFN, WB_WORKFN};
 use crate::container_of;
 use crate::kfn;
+use crate::linux::fs::fs_writeback::{INODE_SWITCH_WBS_WORK_FN, WB_UPDATE_BANDWIDTH_WORKFN, WB_WORKFN};
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, Device, WB_REGISTERED, wb_fields};
 use crate::linux::kernel::workqueue::{BDI_WQ, ISW_WQ};
 use crate::linux::{MAX_BDI_ID, globals};
