@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
+use std::task::{Context, Waker};
 use wbexplore::stepper::Stepper;
 use wbexplore::strategy::Strategy;
 use wbmodel::kstruct;
 use wbmodel::linux::boot_globals;
+use wbmodel::linux::lib::percpu_refcount::PercpuRef;
 use wbmodel::sync::{
-    Bits, Choice, Config, DelayedWork, End, Fut, Kind, Level, ListHead, Llist, Machine, Mutex, RadixTree, Rwsem, SpinLock, Var, WaitQueue, Work, immortal,
-    kzalloc_nofail, spawn, with,
+    Bits, Choice, Config, DelayedWork, End, Fut, Kind, Level, ListHead, Llist, Machine, Mutex, Pred, RadixTree, Rwsem, SpinLock, Var, WaitQueue, Work,
+    immortal, kzalloc_nofail, spawn, wait_event, wake_up_all, with,
 };
 
 kstruct! {
@@ -33,6 +35,11 @@ kstruct! {
         b: ListHead,
         llist: Llist,
         tree: RadixTree,
+        /// 1 until a callback ran, if the program waits for one.
+        todo: Var<i64>,
+        /// Woken when it did.
+        todo_wq: WaitQueue,
+        refcnt: PercpuRef,
     }
 }
 
@@ -43,6 +50,24 @@ pub struct Task {
     pub cpu: Option<u32>,
 }
 
+impl Shared {
+    /// The callback that somebody waits for ran.
+    pub async fn done(self) {
+        self.todo().write_once(0).await;
+        wake_up_all(self.todo_wq()).await;
+    }
+    /// Waits for it.
+    pub async fn wait_done(self) {
+        wait_event(self.todo_wq(), self.todo().ptr(), Pred::Zero).await;
+    }
+}
+
+/// Runs kernel text at boot, where operations happen at once.
+pub fn at_boot(f: impl Future<Output = ()>) {
+    let f = std::pin::pin!(f);
+    assert!(f.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "boot must not block");
+}
+
 /// Registers of a program: what its tasks saw.
 #[derive(Clone, Default)]
 pub struct Regs(Rc<RefCell<BTreeMap<&'static str, i64>>>);
@@ -51,6 +76,25 @@ impl Regs {
     pub fn set(&self, name: &'static str, v: i64) {
         self.0.borrow_mut().insert(name, v);
     }
+
+    /// The one set that programs on this thread use.
+    pub fn of_this_thread() -> Regs {
+        REGS.with(Regs::clone)
+    }
+
+    /// What an execution came to, as text.
+    pub fn text(&self, m: &Machine, end: End) -> String {
+        let mut text: Vec<String> = self.0.borrow().iter().map(|(k, v)| format!("{k}={v}")).collect();
+        if end != End::Complete {
+            text.push(format!("{end:?}"));
+        }
+        text.extend(m.violations.iter().map(|v| v.rule.to_string()));
+        text.join(" ")
+    }
+}
+
+thread_local! {
+    static REGS: Regs = Regs::default();
 }
 
 /// Depth-first enumeration of all decisions.
@@ -60,6 +104,7 @@ struct Dfs {
     at: usize,
     /// Hashes of the states reached: an execution that arrives at one again is cut there.
     states: Option<HashSet<u64>>,
+    every_start: bool,
 }
 
 impl Dfs {
@@ -87,9 +132,9 @@ impl Strategy for Dfs {
         true
     }
     fn pick(&mut self, m: &mut Machine, enabled: u64, _: Option<usize>) -> Option<usize> {
-        // Starting a task commutes with everything while every task has a CPU of its own.
+        // Starting a task commutes with everything, unless it occupies a shared CPU or a grace period has to wait for it.
         let starts = (0..m.tasks.len()).find(|&s| enabled & (1 << s) != 0 && m.tasks[s].pending.kind == Kind::Start);
-        if !m.config.shared_cpus && starts.is_some() {
+        if !self.every_start && !m.config.shared_cpus && m.config.preempt_rcu && starts.is_some() {
             return starts;
         }
         if self.at == self.path.len()
@@ -110,23 +155,25 @@ impl Strategy for Dfs {
     }
 }
 
-/// One program: its machine and its tasks.
+/// The machine that a program runs on, and how its executions are enumerated.
+#[derive(Clone)]
 pub struct Program {
     pub config: Config,
     pub weak: bool,
     most: u64,
     states: bool,
+    every_start: bool,
 }
 
 /// Memory is sequentially consistent.
 pub fn sc() -> Program {
-    Program { config: Config::default(), weak: false, most: 200_000, states: false }
+    Program { config: Config::default(), weak: false, most: 200_000, states: false, every_start: false }
 }
 
 /// `x`, `y`, `z`, `w` and `bits` are weak.
 pub fn weak() -> Program {
     let config = Config { weak: true, max_stale: 8, ..Config::default() };
-    Program { config, weak: true, most: 400_000, states: false }
+    Program { config, weak: true, most: 400_000, states: false, every_start: false }
 }
 
 impl Program {
@@ -141,50 +188,52 @@ impl Program {
         self
     }
 
+    /// Tries every order of the tasks' first steps too.
+    pub fn every_start(mut self) -> Program {
+        self.every_start = true;
+        self
+    }
+
+    /// Resets the machine and makes what programs share and their tasks.
+    pub fn boot(&self, tasks: &dyn Fn(Shared, Regs) -> Vec<(Task, Fut)>) {
+        Regs::of_this_thread().0.borrow_mut().clear();
+        with(|m| {
+            m.reset(self.config.clone());
+            m.observe_on = self.states;
+        });
+        boot_globals();
+        let s = Shared(kzalloc_nofail(Shared::TYPE));
+        immortal(s.0);
+        s.head().init();
+        if self.weak {
+            [s.x(), s.y(), s.z(), s.w()].into_iter().for_each(Var::weak);
+            s.bits().weak();
+        }
+        for (i, (t, f)) in tasks(s, Regs::of_this_thread()).into_iter().enumerate() {
+            spawn(i as u16, t.level, t.cpu, f);
+        }
+    }
+
     /// Every outcome, as text: registers in order of name, then how it ended if not complete, then broken rules. With counts.
     pub fn outcomes(&self, tasks: &dyn Fn(Shared, Regs) -> Vec<Fut>) -> BTreeMap<String, u64> {
-        self.outcomes_in(&|s, r| tasks(s, r).into_iter().map(|f| (Task { level: Level::Task, cpu: None }, f)).collect())
+        self.outcomes_in(&|s, r| plain(tasks(s, r)))
     }
 
     /// The same for tasks with a context.
     pub fn outcomes_in(&self, tasks: &dyn Fn(Shared, Regs) -> Vec<(Task, Fut)>) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
-        let dfs = Rc::new(RefCell::new(Dfs { states: self.states.then(HashSet::new), ..Dfs::default() }));
+        let dfs = Rc::new(RefCell::new(Dfs { states: self.states.then(HashSet::new), every_start: self.every_start, ..Dfs::default() }));
         let mut stepper = Stepper::new();
-        let regs = Regs::default();
         for nth in 0.. {
             if !dfs.borrow_mut().begin(nth) {
                 break;
             }
             assert!(nth < self.most, "more than {} executions", self.most);
-            regs.0.borrow_mut().clear();
-            let boot = || {
-                with(|m| {
-                    m.reset(self.config.clone());
-                    m.observe_on = self.states;
-                });
-                boot_globals();
-                let s = Shared(kzalloc_nofail(Shared::TYPE));
-                immortal(s.0);
-                s.head().init();
-                if self.weak {
-                    [s.x(), s.y(), s.z(), s.w()].into_iter().for_each(Var::weak);
-                    s.bits().weak();
-                }
-                for (i, (t, f)) in tasks(s, regs.clone()).into_iter().enumerate() {
-                    spawn(i as u16, t.level, t.cpu, f);
-                }
-            };
-            let end = stepper.run(&boot, &dfs);
+            let end = stepper.run(&|| self.boot(tasks), &dfs);
             if end == End::Cut {
                 continue;
             }
-            let mut text: Vec<String> = regs.0.borrow().iter().map(|(k, v)| format!("{k}={v}")).collect();
-            if end != End::Complete {
-                text.push(format!("{end:?}"));
-            }
-            text.extend(with(|m| m.violations.iter().map(|v| v.rule.to_string()).collect::<Vec<_>>()));
-            *all.entry(text.join(" ")).or_insert(0) += 1;
+            *all.entry(with(|m| Regs::of_this_thread().text(m, end))).or_insert(0) += 1;
         }
         all
     }
@@ -208,6 +257,11 @@ fn compare(all: &BTreeMap<String, u64>, expected: &[&str]) {
     expected.sort_unstable();
     let seen: Vec<&str> = all.keys().map(String::as_str).collect();
     assert_eq!(seen, expected, "counts: {all:?}");
+}
+
+/// Tasks in process context, each on a CPU of its own.
+pub fn plain(tasks: Vec<Fut>) -> Vec<(Task, Fut)> {
+    tasks.into_iter().map(|f| (Task { level: Level::Task, cpu: None }, f)).collect()
 }
 
 /// A task body that may use the shared object `$s` and the registers `$r`.

@@ -162,7 +162,7 @@ impl Rwsem {
     #[track_caller]
     pub fn try_read(self) -> impl Future<Output = Option<ReadGuard>> {
         let s = step(Op::new(Kind::DownReadTrylock, self.0));
-        async move { (s.await == 1).then_some(ReadGuard(self.0)) }
+        async move { (s.await == 1).then(|| ReadGuard(self.0)) }
     }
     /// `down_write`
     #[track_caller]
