@@ -125,3 +125,105 @@ fn boots_of_one_case_are_equal() {
     Machine::finish(End::Cut);
     with(|m| m.spawned.clear());
 }
+
+const FILES: &str = "setup { bdi \"sda\"; cgroup \"old\"; cgroup \"new\"; sb \"fs\" bdi=\"sda\"; inode \"f1\" sb=\"fs\"; inode \"f2\" sb=\"fs\" async-io=#true; dirty \"f1\" as=\"old\" pages=2 }\n";
+const DOWN: &str = "teardown { close \"f1\"; close \"f2\"; umount \"fs\"; rmdir \"old\"; rmdir \"new\"; unplug \"sda\"; bdi-put \"sda\" }\n";
+
+/// Nothing that the case made is left.
+fn nothing_left(text: &str) {
+    let (end, violations, _) = run(text);
+    assert_eq!((end, violations), (End::Complete, vec![]));
+    let alive: Vec<String> = with(|m| m.mem.allocs().iter().filter(|a| a.freed == u32::MAX && !a.immortal).map(|a| m.mem.name(a.base)).collect());
+    assert_eq!(alive, [""; 0]);
+}
+
+#[test]
+fn files_are_dirtied_and_written() {
+    let r = results(&format!(
+        "{FILES}task \"t\" {{ dirty \"f2\" as=\"new\"; dirty-time \"f1\" as=\"old\"; dirty-inode \"f2\"; writeback \"f1\" wait=#true; fsync \"f2\" as=\"new\"; flush; flush-time; expire \"f1\"; periodic \"sda\"; sync \"fs\"; attach \"f1\"; tick 5 }}"
+    ));
+    assert_eq!(r, [0; 12]);
+    nothing_left(&format!("{FILES}task \"t\" {{ dirty \"f2\" as=\"new\"; sync \"fs\" }}\n{DOWN}"));
+}
+
+#[test]
+fn foreign_flushes_are_sent() {
+    let r = results(&format!(
+        "{FILES}task \"t\" {{ dirty \"f1\" as=\"new\"; throttle \"sda\" as=\"new\"; flush-foreign \"sda\" as=\"new\"; by-id \"sda\" id=\"old\"; by-id \"sda\" id=\"new\" wait=#false; by-id \"sda\" id=9 }}"
+    ));
+    assert_eq!(r, [0, 0, 0, 0, 0, -2]);
+}
+
+#[test]
+fn an_inode_is_switched_to_another_owner() {
+    let text = format!("{FILES}task \"t\" {{ hold \"w\" inode=\"f1\"; switch \"f1\" to=\"new\"; release \"w\" }}");
+    assert_eq!(results(&text), [0; 3]);
+    let f1 = with(|m| m.mem.allocs().iter().find(|a| a.ty.label == "inode" && a.nr == 1).unwrap().base);
+    let wb = wbmodel::linux::include::fs::Inode(f1).i_wb();
+    assert_eq!(with(|m| m.mem.name(wbmodel::sync::Ptr::from_word(m.mem.peek(wb.ptr())))), "wb#2");
+}
+
+#[test]
+fn a_removed_owner_is_left_behind_and_goes_with_the_last_file() {
+    nothing_left(&format!("{FILES}task \"t\" {{ rmdir \"old\"; dirty \"f1\" as=\"new\"; throttle \"sda\" as=\"new\" }}\n{DOWN}"));
+}
+
+#[test]
+fn mounts_are_busy_while_files_are_open() {
+    let r = results(&format!(
+        "{FILES}task \"t\" {{ umount \"fs\"; close \"f1\"; close \"f1\"; dirty \"f1\"; open \"f1\"; close \"f1\"; unlink \"f2\"; close \"f2\"; open \"f2\"; umount \"fs\"; umount \"fs\"; sync \"fs\"; inode \"f3\" sb=\"fs\" }}"
+    ));
+    // f1 stays open until the task's last use of it, f2 likewise.
+    assert_eq!(r[0], -16);
+    assert!(r.iter().all(|e| *e <= 0));
+}
+
+#[test]
+fn file_systems_with_a_device_of_their_own_take_it_along() {
+    nothing_left(
+        "setup { bdi \"b\"; sb \"fs\" bdi=\"b\" own-bdi=#true; cgroup \"a\"; inode \"f\" sb=\"fs\"; dirty \"f\" as=\"a\"; close \"f\" }\ntask \"t\" { umount \"fs\" }\ntask \"u\" { by-id \"b\" id=\"a\"; sync \"fs\" }\nteardown { rmdir \"a\"; umount \"fs\"; unplug \"b\"; bdi-put \"b\" }",
+    );
+    nothing_left(
+        "setup { bdi \"b\"; sb \"fs\" bdi=\"b\" own-bdi=#true; cgroup \"a\"; inode \"f\" sb=\"fs\"; dirty \"f\" as=\"a\"; close \"f\" }\ntask \"t\" { retire \"fs\" }\nteardown { rmdir \"a\"; umount \"fs\" }",
+    );
+}
+
+#[test]
+fn disks_go_with_their_inodes() {
+    nothing_left(
+        "setup { bdi \"b\"; cgroup \"a\"; sb \"bdev\" bdi=\"b\"; inode \"disk\" sb=\"bdev\" blkdev=#true disk=#true; dirty \"disk\" as=\"a\" }\ntask \"t\" { close \"disk\"; unplug \"b\"; disk-release \"disk\" }\nteardown { rmdir \"a\"; umount \"bdev\"; bdi-put \"b\" }",
+    );
+}
+
+#[test]
+fn every_operation_can_be_performed() {
+    // Anything but an operation that is performed nowhere.
+    let ops = [
+        "cgroup \"c9\"",
+        "sb \"s9\" bdi=\"sda\"",
+        "inode \"i9\" sb=\"fs\"",
+        "bdi \"b9\"",
+        "hold \"w9\" inode=\"f1\"",
+        "release \"w9\"",
+        "get-create \"sda\" of=\"new\"",
+        "join \"u\"",
+        "noise 1",
+        "tick 1",
+    ];
+    let mut body: Vec<String> = ops.iter().map(|s| s.to_string()).collect();
+    for o in cases::OPS.iter().filter(|o| !ops.iter().any(|s| s.split(' ').next() == Some(o.name))) {
+        let mut text = o.name.to_string();
+        for (name, what, optional) in o.params {
+            if *optional {
+                continue;
+            }
+            let v =
+                ["device", "cgroup", "file system", "inode"].iter().zip(["sda", "new", "fs", "f1"]).find(|(k, _)| what.contains(*k)).map(|(_, v)| v).unwrap();
+            text += &if name.is_empty() { format!(" \"{v}\"") } else { format!(" {name}=\"{v}\"") };
+        }
+        body.push(text);
+    }
+    let text = format!("{FILES}task \"t\" {{ {} }}\ntask \"u\" {{ noise 1 }}", body.join("; "));
+    let (end, violations, _) = run(&text);
+    assert_eq!((end, violations), (End::Complete, vec![]), "{text}");
+}

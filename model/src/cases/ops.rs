@@ -178,10 +178,10 @@ ops! {
         /// Inode.
         inode: InodeRef = arg,
     }
-    /// Evicts every unused inode of a file system.
-    Evict "evict" ANY, {
-        /// File system.
-        sb: SbRef = arg,
+    /// The disk of a block-device inode is released, and with it its reference on the inode.
+    DiskRelease "disk-release" ANY, {
+        /// Inode.
+        inode: InodeRef = arg,
     }
     /// Makes an inode old enough for periodic writeback.
     Expire "expire" ANY, {

@@ -162,7 +162,7 @@ async fn get_create_current(view: View<'_>, bdi: BdiRef, cgroup: CgroupRef, keep
 /// The cgroup that a task acts in. One that is dead is so only for tasks that entered before, which keeps its csses.
 pub(super) async fn lives_in(view: View<'_>, cgroup: CgroupRef) -> Result<Cgroup, i64> {
     let c = view.cgroup(cgroup).await;
-    if c.is_null() {
+    if c.is_null() || view.elusive(cgroup) {
         return Err(ENOENT);
     }
     if c.dead().get() && c.populated().get() == 0 { Err(ENODEV) } else { Ok(c) }

@@ -34,7 +34,6 @@ pub(crate) const EBUSY: i64 = -16;
 pub(crate) const ENODEV: i64 = -19;
 pub(crate) const ENOENT: i64 = -2;
 pub(crate) const ENOMEM: i64 = -12;
-const ENOSYS: i64 = -38;
 
 struct Inner {
     case: Case,
@@ -129,6 +128,7 @@ impl World {
         crate::oracles::install();
         kernel::cgroup::cgroup::boot();
         mm::backing_dev::boot();
+        globals().dirty_background_pages().set(i64::from(inner.case.machine.background_pages));
         let objects = Objects::boot();
         *inner.objects.borrow_mut() = objects;
         objects.cgroups().slot(0).set(globals().root_cgroup().get().ptr());
@@ -198,7 +198,7 @@ impl World {
     fn settle_keeps(&self) {
         for t in 0..self.0.case.tasks.len() {
             let keeps = &self.0.plan.keeps[t];
-            if keeps.cgroups.is_empty() && keeps.inodes.is_empty() && keeps.bdis.is_empty() {
+            if keeps.is_empty() {
                 continue;
             }
             let world = self.clone();
@@ -212,6 +212,9 @@ impl World {
                 }
                 for (b, _) in &keeps.bdis {
                     cgroup::keep_bdi(view, *b).await;
+                }
+                for (s, _) in &keeps.sbs {
+                    fs::keep_sb(view, *s).await;
                 }
             }));
         }
@@ -244,6 +247,9 @@ impl World {
         for (b, _) in keeps.bdis.iter().filter(|k| k.1 == index) {
             cgroup::unkeep_bdi(view, *b).await;
         }
+        for (s, _) in keeps.sbs.iter().filter(|k| k.1 == index) {
+            fs::unkeep_sb(view, *s).await;
+        }
     }
 
     /// Performs one operation; 0 or more, or a negative errno.
@@ -270,7 +276,7 @@ impl World {
             Op::Tick { jiffies } => {
                 globals().jiffies().fetch_add(u64::from(*jiffies)).await;
             }
-            _ => return ENOSYS,
+            other => unreachable!("`{}` is performed nowhere", other.name()),
         }
         0
     }

@@ -8,7 +8,7 @@ use crate::linux::Table;
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback};
 use crate::linux::include::cgroup_defs::Cgroup;
 use crate::linux::include::fs::{Inode, SuperBlock};
-use crate::sync::{Ptr, immortal, kzalloc_nofail};
+use crate::sync::{NULL, Ptr, immortal, kzalloc_nofail};
 
 const BDIS: u32 = MAX_BDIS as u32;
 const CGROUPS: u32 = MAX_CGROUPS as u32;
@@ -31,10 +31,16 @@ kstruct! {
         css_ids: Table<CGROUPS>,
         /// Superblocks that are mounted.
         sbs: Table<OBJECTS>,
+        /// 1 once somebody has begun to unmount it.
+        unmounted: Table<OBJECTS>,
+        /// What keeps each from being unmounted: open files and operations under way.
+        sb_users: Table<OBJECTS>,
         /// Inodes.
         inodes: Table<OBJECTS>,
         /// References that the case has on each.
         opens: Table<OBJECTS>,
+        /// 1 once the disk of a block-device inode was released.
+        released: Table<OBJECTS>,
         /// Kept references on wbs.
         wbs: Table<OBJECTS>,
     }
@@ -57,27 +63,41 @@ pub(super) struct View<'a> {
     pub here: Place,
 }
 
-/// Reads a handle. One that another task makes may appear at any time, so looking at it is a step.
-async fn read<const N: u32>(table: Table<N>, index: usize, made: Place, here: Place) -> Ptr {
-    let slot = table.slot(index as u32);
-    match made {
-        Place::Task(_) if made != here && here != Place::Teardown => slot.read_once().await,
-        _ => slot.get(),
-    }
-}
-
 impl View<'_> {
+    /// Reads a handle. One that another task makes may appear at any time, so looking at it is a step; if a task also takes
+    /// the object away, no other task can hold on to it in time, and it does not exist for them.
+    async fn read<const N: u32>(self, table: Table<N>, index: usize, made: Place, taken: bool) -> Ptr {
+        let slot = table.slot(index as u32);
+        match (made, self.here) {
+            (Place::Task(a), Place::Task(b)) if a != b => {
+                if taken {
+                    NULL
+                } else {
+                    slot.read_once().await
+                }
+            }
+            _ => slot.get(),
+        }
+    }
     pub async fn bdi(self, b: BdiRef) -> BackingDevInfo {
-        BackingDevInfo(read(self.objects.bdis(), b.index(), self.plan.bdis[b.index()], self.here).await)
+        let i = b.index();
+        BackingDevInfo(self.read(self.objects.bdis(), i, self.plan.bdis[i], self.plan.taken.bdis[i]).await)
     }
     pub async fn cgroup(self, c: CgroupRef) -> Cgroup {
-        Cgroup(read(self.objects.cgroups(), c.index(), self.plan.cgroups[c.index()], self.here).await)
+        // A cgroup's memory stays, so it can be found dead.
+        Cgroup(self.read(self.objects.cgroups(), c.index(), self.plan.cgroups[c.index()], false).await)
     }
     pub async fn sb(self, s: SbRef) -> SuperBlock {
-        SuperBlock(read(self.objects.sbs(), s.index(), self.plan.sbs[s.index()], self.here).await)
+        let i = s.index();
+        SuperBlock(self.read(self.objects.sbs(), i, self.plan.sbs[i], self.plan.taken.sbs[i]).await)
     }
-    pub async fn inode(self, i: InodeRef) -> Inode {
-        Inode(read(self.objects.inodes(), i.index(), self.plan.inodes[i.index()], self.here).await)
+    pub async fn inode(self, n: InodeRef) -> Inode {
+        let i = n.index();
+        Inode(self.read(self.objects.inodes(), i, self.plan.inodes[i], self.plan.taken.inodes[i]).await)
+    }
+    /// Is it a cgroup that other tasks make and take away, so that this one cannot live in it?
+    pub fn elusive(self, c: CgroupRef) -> bool {
+        matches!((self.plan.cgroups[c.index()], self.here), (Place::Task(a), Place::Task(b)) if a != b) && self.plan.taken.cgroups[c.index()]
     }
     /// Stores a handle; in a task that is a step, because others may look.
     pub async fn store<const N: u32>(self, table: Table<N>, index: usize, p: Ptr) {

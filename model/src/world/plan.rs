@@ -20,6 +20,23 @@ pub(super) struct Keeps {
     pub inodes: Vec<(InodeRef, usize)>,
     /// Devices it pins.
     pub bdis: Vec<(BdiRef, usize)>,
+    /// Superblocks that it may find unmounted, but not freed.
+    pub sbs: Vec<(SbRef, usize)>,
+}
+
+impl Keeps {
+    pub fn is_empty(&self) -> bool {
+        self.cgroups.is_empty() && self.inodes.is_empty() && self.bdis.is_empty() && self.sbs.is_empty()
+    }
+}
+
+/// Which objects of each kind some task takes away.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub bdis: Vec<bool>,
+    pub cgroups: Vec<bool>,
+    pub sbs: Vec<bool>,
+    pub inodes: Vec<bool>,
 }
 
 /// The analysis of a case.
@@ -33,6 +50,7 @@ pub(super) struct Plan {
     pub sbs: Vec<Place>,
     pub inodes: Vec<Place>,
     pub keeps: Vec<Keeps>,
+    pub taken: Taken,
     /// File system of each inode.
     pub sb_of: Vec<Option<SbRef>>,
     /// Device of each file system, if the file system keeps the device for itself.
@@ -56,6 +74,7 @@ impl Plan {
             sbs: never(&names.sbs),
             inodes: never(&names.inodes),
             keeps: Vec::new(),
+            taken: Taken::default(),
             sb_of: vec![None; names.inodes.len()],
             own_bdi: vec![None; names.sbs.len()],
         };
@@ -75,7 +94,14 @@ impl Plan {
                 _ => {}
             }
         }
-        plan.keeps = case.tasks.iter().map(|t| plan.keeps_of(case, &t.body)).collect();
+        let all = |n: usize, r: fn(u16) -> Ref| (0..n).map(|i| plan.taken(case, r(i as u16))).collect::<Vec<bool>>();
+        plan.taken = Taken {
+            bdis: all(names.bdis.len(), |i| Ref::Bdi(BdiRef(i))),
+            cgroups: all(names.cgroups.len(), |i| Ref::Cgroup(CgroupRef(i))),
+            sbs: all(names.sbs.len(), |i| Ref::Sb(SbRef(i))),
+            inodes: all(names.inodes.len(), |i| Ref::Inode(InodeRef(i))),
+        };
+        plan.keeps = case.tasks.iter().map(|t| plan.keeps_of(&t.body)).collect();
         plan
     }
 
@@ -85,7 +111,8 @@ impl Plan {
             matches!(place, Place::Task(_))
                 && match (&s.op, taken) {
                     (Op::Rmdir { cgroup }, Ref::Cgroup(c)) => *cgroup == c,
-                    (Op::Close { inode }, Ref::Inode(i)) => *inode == i,
+                    (Op::Close { inode } | Op::DiskRelease { inode }, Ref::Inode(i)) => *inode == i,
+                    (Op::Umount { sb }, Ref::Sb(s)) => *sb == s,
                     (Op::BdiPut { bdi }, Ref::Bdi(b)) => *bdi == b,
                     (Op::Umount { sb } | Op::Retire { sb }, Ref::Bdi(b)) => self.own_bdi[sb.index()] == Some(b),
                     _ => false,
@@ -93,7 +120,7 @@ impl Plan {
         })
     }
 
-    fn keeps_of(&self, case: &Case, body: &[Stmt]) -> Keeps {
+    fn keeps_of(&self, body: &[Stmt]) -> Keeps {
         fn note<T: PartialEq>(list: &mut Vec<(T, usize)>, what: T, at: usize) {
             match list.iter_mut().find(|e| e.0 == what) {
                 Some(e) => e.1 = at,
@@ -104,13 +131,14 @@ impl Plan {
         for (at, s) in body.iter().enumerate() {
             for (param, r) in s.op.refs() {
                 match r {
-                    Ref::Cgroup(c) if param == "as" && c != CgroupRef::ROOT && self.taken(case, r) => note(&mut keeps.cgroups, c, at),
-                    Ref::Inode(i) if !matches!(s.op, Op::Close { .. } | Op::Open { .. } | Op::Inode { .. }) && self.taken(case, r) => {
+                    Ref::Cgroup(c) if param == "as" && self.taken.cgroups[c.index()] => note(&mut keeps.cgroups, c, at),
+                    Ref::Inode(i) if self.taken.inodes[i.index()] && !matches!(s.op, Op::Close { .. } | Op::Open { .. } | Op::Inode { .. }) => {
                         note(&mut keeps.inodes, i, at);
                     }
-                    Ref::Bdi(b) if param.is_empty() && !matches!(s.op, Op::BdiPut { .. } | Op::Bdi { .. } | Op::ById { .. }) && self.taken(case, r) => {
+                    Ref::Bdi(b) if self.taken.bdis[b.index()] && !matches!(s.op, Op::BdiPut { .. } | Op::Bdi { .. } | Op::ById { .. }) => {
                         note(&mut keeps.bdis, b, at);
                     }
+                    Ref::Sb(b) if self.taken.sbs[b.index()] && !matches!(s.op, Op::Umount { .. } | Op::Sb { .. }) => note(&mut keeps.sbs, b, at),
                     _ => {}
                 }
             }
