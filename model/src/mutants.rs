@@ -40,7 +40,7 @@ mutants! {
     V2M04 "V2-M04" "tree-until-release" "cgwb_create" "no takeover: a dying occupant gives -EBUSY" ["LT-LOOK-5", "LT-LOOK-7"];
     V2M05 "V2-M05" "tree-until-release" "cgwb_create" "takeover does not check that the occupant is dying" ["LT-LIST-4b", "LT-LIST-5", "LT-LIST-11"];
     V2M06 "V2-M06" "tree-until-release" "cgwb_create" "the first check takes a dying matching wb for found" ["LT-PROG-1"];
-    V2M07 "V2-M07" "tree-until-release" "cgwb_create" "the first check kills a mismatching wb without testing dying" ["LT-REF-3"];
+    V2M07 "V2-M07" "tree-until-release" "cgwb_create" "the first check kills a mismatching wb without testing dying" ["LT-REF-3", "LT-LIST-0"];
     V2M08 "V2-M08" "tree-until-release" "wb_get_create" "the creation lookup uses tryget instead of tryget_live" ["LT-LOOK-2", "LT-LOOK-6"];
     V2M09 "V2-M09" "tree-until-release" "wb_get_create_current" "keeps tryget" ["LT-LOOK-2"];
     V2M10 "V2-M10" "tree-until-release" "wb_get_lookup" "keeps the blkcg comparison" ["LT-LOOK-3"];
@@ -51,11 +51,11 @@ mutants! {
     V2M15 "V2-M15" "tree-until-release" "cgwb_free_rcu" "the delete happens after the grace period" ["LT-MEM-1", "LT-LIST-4c"];
     V2M16 "V2-M16" "tree-until-release" "cgwb_release_workfn" "delete_item without cgwb_lock" ["LT-LOCK-3"];
     V2M17 "V2-M17" "tree-until-release" "cgwb_release_workfn" "delete_item of a cached id after bdi_put" ["LT-MEM-3"];
-    V2M18 "V2-M18" "tree-until-release" "cgwb_bdi_unregister" "kills dying slots again" ["LT-REF-3"];
+    V2M18 "V2-M18" "tree-until-release" "cgwb_bdi_unregister" "kills dying slots again" ["LT-REF-3", "LT-LIST-0"];
     V2M19 "V2-M19" "tree-until-release" "cgwb_bdi_unregister" "stops at the first dying slot" ["LT-LIST-11", "LT-REF-6"];
-    V2M20 "V2-M20" "tree-until-release" "cgwb_create" "takeover outside the publication gate" ["LT-LIST-10", "LT-LIST-11"];
+    V2M20 "V2-M20" "tree-until-release" "cgwb_create" "takeover outside the publication gate" ["LT-LIST-10", "LT-LIST-11", "LT-LIST-0"];
     V2M21 "V2-M21" "tree-until-release" "cgwb_create" "takeover as delete in the first section and insert in the second" ["LT-LOOK-3"];
-    V2M22 "V2-M22" "tree-until-release" "cgwb_create" "takeover kills the old wb again" ["LT-REF-3"];
+    V2M22 "V2-M22" "tree-until-release" "cgwb_create" "takeover kills the old wb again" ["LT-REF-3", "LT-LIST-0"];
     V2M23 "V2-M23" "tree-until-release" "wb_tryget_live" "does not exempt the root wb" ["LT-MEM-4"];
     V2M24 "V2-M24" "tree-until-release" "wb_get_lookup" "the by-id lookup uses tryget_live" ["LT-LOOK-3"];
     V2M25 "V2-M25" "tree-until-release" "wb_get_create" "wb_dying outside cgwb_lock, then plain tryget, in one RCU section" [];

@@ -72,6 +72,8 @@ kstruct! {
         css_idr_io: Table<MAX_CSS_ID>,
         /// Ids in use (a released css's id stays in use until it is freed), a bit mask a controller.
         css_ids: Table<{ NR_SUBSYS }>,
+        /// What a teardown that waits for wbs to be gone waits on. mm/backing-dev.c, formerly
+        cgwb_release_wait: WaitQueue,
         /// Wait queue of the foreign-flush completions; static, so that it outlives every memcg. mm/memcontrol.c
         memcg_cgwb_frn_waitq: WaitQueue,
         /// Root cgroup.

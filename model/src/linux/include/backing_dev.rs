@@ -104,8 +104,9 @@ pub async fn unlocked_inode_to_wb_begin(inode: Inode) -> (BdiWriteback, Cookie) 
     smp_rmb();
     let locked = if switching { Some(inode.i_pages().lock_irq().await) } else { None };
     let wb = match early {
-        Some(wb) if locked.is_none() => wb,
-        _ => inode.i_wb().read_once().await,
+        _ if locked.is_some() => inode.i_wb().get(),
+        Some(wb) => wb,
+        None => inode.i_wb().read_once().await,
     };
     (wb, Cookie { locked, rcu })
 }

@@ -314,16 +314,19 @@ pub async fn cgroup_task_dead(cgroup: Cgroup) {
     kfn!(css_update_populated);
     let mut cgrp = cgroup;
     while !cgrp.is_null() {
+        // Stands for the task's css_set, which keeps the csses' memory until the task is gone.
+        let _rcu = rcu_read_lock();
+        let csses = SUBSYS.map(|ss| cgroup_css(cgrp, ss).get());
         if cgrp.populated().dec().await != 1 {
             break;
         }
         // Pairs with the barrier in kill_css_sync(): either side sees the other.
         smp_mb().await;
-        for ss in SUBSYS {
-            let css = cgroup_css(cgrp, ss).read_once().await;
-            if !css.is_null() && css.flags().read_once().await & CSS_DYING != 0 {
-                css_get(css).await;
-                queue_work(css.kill_finish_work()).await;
+        for css in csses.into_iter().filter(|c| !c.is_null() && !c.is_root()) {
+            let dying = css.flags().read_once().await & CSS_DYING != 0;
+            // It can be gone only if the remover saw no task, and killed it itself.
+            if dying && css_tryget(css).await && queue_work(css.kill_finish_work()).await == 0 {
+                css_put(css).await;
             }
         }
         cgrp = cgrp.parent().get();

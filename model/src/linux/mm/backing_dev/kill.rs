@@ -115,7 +115,7 @@ pub async fn cgwb_release_workfn(wb: BdiWriteback) {
     emit(Tp::Call, wb.ptr(), 0);
     let bdi = wb.bdi().get();
     let (memcg_css, blkcg_css) = (wb.memcg_css().get(), wb.blkcg_css().get());
-    let key = if mutated(Mutant::V2M27) { 0 } else { memcg_css.id().get() };
+    let key = memcg_css.id().get();
     let stays = rules().tree_out == TreeOut::Release;
     let late = [Mutant::V2M12, Mutant::V2M13, Mutant::V2M14, Mutant::V2M15, Mutant::V2M17].into_iter().any(mutated);
 
@@ -123,7 +123,7 @@ pub async fn cgwb_release_workfn(wb: BdiWriteback) {
     wb_shutdown(wb).await;
     if stays && !late {
         // Before the css is put: afterwards its id may denote another memcg.
-        cgwb_remove_from_tree(bdi, memcg_css.id().get(), wb).await;
+        cgwb_remove_from_tree(bdi, key, wb).await;
     }
     if !mutated(Mutant::V2M27) {
         css_put(memcg_css).await;
@@ -151,10 +151,9 @@ pub async fn cgwb_release_workfn(wb: BdiWriteback) {
     drop(lock);
 
     wb_exit(wb);
-    let waiters = bdi.wb_waitq();
     bdi_put(bdi).await;
     if mutated(Mutant::H034) {
-        wake_up_all(waiters).await;
+        wake_up_all(globals().cgwb_release_wait()).await;
     }
     if mutated(Mutant::V2M17) {
         cgwb_remove_from_tree(bdi, key, wb).await;

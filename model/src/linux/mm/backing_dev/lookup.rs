@@ -107,13 +107,16 @@ async fn lookup(bdi: BackingDevInfo, memcg_css: Css, compare_blkcg: bool, get: G
 pub async fn wb_get_create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> BdiWriteback {
     kfn!(wb_get_create);
     emit(Tp::Call, bdi.ptr(), u64::from(memcg_css.ptr().0));
-    let mut retry = false;
+    let mut lost = false;
     let wb = loop {
-        let wb = if retry && mutated(Mutant::Ord21) { BdiWriteback::NULL } else { wb_get_lookup_live(bdi, memcg_css).await };
-        if !wb.is_null() || cgwb_create(bdi, memcg_css, gfp).await != 0 {
+        let wb = if lost && mutated(Mutant::Ord21) { BdiWriteback::NULL } else { wb_get_lookup_live(bdi, memcg_css).await };
+        if !wb.is_null() {
             break wb;
         }
-        retry = true;
+        match create(bdi, memcg_css, gfp).await {
+            Ok(won) => lost = !won,
+            Err(_) => break wb,
+        }
     };
     emit(Tp::Return, wb.ptr(), u64::from(memcg_css.ptr().0));
     wb
@@ -121,12 +124,18 @@ pub async fn wb_get_create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> Bdi
 
 /// `cgwb_create`: 0 means "look again", not "created"; otherwise an errno.
 pub async fn cgwb_create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> i64 {
+    create(bdi, memcg_css, gfp).await.map_or_else(|err| err, |_| 0)
+}
+
+/// `cgwb_create`, telling whether its wb is the one that was published.
+async fn create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> Result<bool, i64> {
     kfn!(cgwb_create);
     emit(Tp::Call, bdi.ptr(), u64::from(memcg_css.ptr().0));
     let blkcg_css = cgroup_get_e_css(memcg_css.cgroup().get(), Subsys::Io).await;
-    let ret = create(bdi, memcg_css, blkcg_css, gfp).await;
+    let found = look_again(bdi, memcg_css, blkcg_css).await;
+    let ret = if found.usable { Ok(false) } else { allocate_and_publish(bdi, memcg_css, blkcg_css, gfp, found.dying).await };
     css_put(blkcg_css).await;
-    emit(Tp::Return, bdi.ptr(), ret as u64);
+    emit(Tp::Return, bdi.ptr(), ret.map_or_else(|err| err, |_| 0) as u64);
     ret
 }
 
@@ -162,14 +171,10 @@ async fn look_again(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css) -> Foun
     Found { usable: same, dying }
 }
 
-async fn create(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css, gfp: Gfp) -> i64 {
-    let found = look_again(bdi, memcg_css, blkcg_css).await;
-    if found.usable {
-        return 0;
-    }
+async fn allocate_and_publish(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css, gfp: Gfp, was_dying: bool) -> Result<bool, i64> {
     let wb = BdiWriteback(kzalloc(BdiWriteback::TYPE, gfp, "cgwb_create"));
     if wb.is_null() {
-        return ENOMEM;
+        return Err(ENOMEM);
     }
     wb_init(wb, bdi);
     wb.refcnt().init(cgwb_release);
@@ -184,7 +189,7 @@ async fn create(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css, gfp: Gfp) -
 
     let stale = if mutated(Mutant::V2M30) { bdi.cgwb_tree().lookup_slot(memcg_css.id().get()) } else { NULL };
     let lock = globals().cgwb_lock().lock_irq().await;
-    let ret = publish(wb, found.dying, stale).await;
+    let ret = publish(wb, was_dying, stale).await;
     drop(lock);
     if ret == 0 && mutated(Mutant::Ord7) {
         wb.state().test_and_set_bit(WB_REGISTERED).await;
@@ -195,7 +200,11 @@ async fn create(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css, gfp: Gfp) -
         wb_exit(wb);
         kfree(wb.ptr());
     }
-    if ret == EEXIST { 0 } else { ret }
+    match ret {
+        0 => Ok(true),
+        EEXIST => Ok(false),
+        err => Err(err),
+    }
 }
 
 /// Second locked section: the gate, the slot, and everything that a published wb is on and holds.

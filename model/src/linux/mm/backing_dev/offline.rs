@@ -8,8 +8,8 @@
 use super::kill::cgwb_kill;
 use crate::container_of;
 use crate::kfn;
-use crate::linux::fs::fs_writeback::cleanup_offline_cgwb;
 use crate::kstruct;
+use crate::linux::fs::fs_writeback::cleanup_offline_cgwb;
 use crate::linux::globals;
 use crate::linux::include::backing_dev::wb_has_dirty_io;
 use crate::linux::include::backing_dev_defs::{BdiWriteback, wb_fields};

@@ -107,12 +107,15 @@ pub async fn bdi_dev_name(bdi: BackingDevInfo) -> u64 {
     if bdi.dev().get().is_null() { 0 } else { bdi.dev_name().get() }
 }
 
-/// `bdi_register`: 0 or an errno.
+/// `bdi_register`: 0, or an errno when out of memory or of ids, which are never used again.
 pub async fn bdi_register(bdi: BackingDevInfo) -> i64 {
     kfn!(bdi_register_va);
     let g = globals();
     if !bdi.dev().get().is_null() {
         return 0;
+    }
+    if g.bdi_id_cursor().get() + 1 >= u64::from(MAX_BDI_ID) {
+        return ENOSPC;
     }
     let dev = Device(kzalloc(Device::TYPE, Gfp::Kernel, "bdi_register_va"));
     if dev.is_null() {
@@ -127,9 +130,6 @@ pub async fn bdi_register(bdi: BackingDevInfo) -> i64 {
 
     let _lock = g.bdi_lock().lock_bh().await;
     let id = g.bdi_id_cursor().get() + 1;
-    if id >= u64::from(MAX_BDI_ID) {
-        return ENOSPC;
-    }
     g.bdi_id_cursor().set(id);
     bdi.id().set(id);
     dev.name().set(id);
@@ -209,5 +209,5 @@ async fn wait_for_wbs_gone(bdi: BackingDevInfo) {
     let wbs = dying.filter(|&e| container_of!(e, BdiWriteback, wb_fields::offline_node).bdi().get() == bdi).count() as i64;
     let others = bdi.refcnt().get() - wbs;
     drop(lock);
-    wait_event(bdi.wb_waitq(), bdi.refcnt().ptr(), Pred::Is(others as u64)).await;
+    wait_event(globals().cgwb_release_wait(), bdi.refcnt().ptr(), Pred::Is(others as u64)).await;
 }

@@ -1,13 +1,16 @@
 //! Life cycles under one plain schedule: what must hold before any interleaving is looked at.
 
+mod random;
+
 use super::*;
-use crate::linux::boot_globals;
 use crate::linux::include::backing_dev::wb_get_create_current;
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback};
 use crate::linux::include::cgroup_defs::{Cgroup, Css, Subsys};
 use crate::linux::kernel::cgroup::cgroup::{
     self, cgroup_attach_task, cgroup_disable_controller, cgroup_enable_controller, cgroup_mkdir, cgroup_rmdir, cgroup_task_dead, css_from_id,
 };
+use crate::linux::{MAX_BDI_ID, MAX_CSS_ID, boot_globals};
+use crate::mutants::{Mutant, set_mutant};
 use crate::rules::{Rules, TreeOut, set_rules};
 use crate::sync::{Config, Fut, Gfp, Level, Machine, Ptr, Stop, spawn, with};
 use std::cell::RefCell;
@@ -18,19 +21,13 @@ thread_local! {
     static BODIES: RefCell<Vec<Option<Fut>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Turns the silent unwinding of a fatal violation into a failure that shows it.
-fn checked<T>(f: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|p| {
-        if p.is::<Stop>() {
-            panic!("{:?}", with(|m| m.violations.clone()));
+/// Lets tasks go on until `done` or until none can, `pick` choosing among the enabled slots. False after a fatal violation.
+fn schedule(done: impl Fn() -> bool, mut pick: impl FnMut(u64) -> u32) -> bool {
+    let max = with(|m| m.config.max_steps);
+    for _ in 0..max {
+        if done() {
+            return true;
         }
-        resume_unwind(p)
-    })
-}
-
-/// Lets tasks go on, the oldest slot first, until `done` or until none can.
-fn schedule(done: impl Fn() -> bool) {
-    while !done() {
         for t in with(|m| std::mem::take(&mut m.spawned)) {
             BODIES.with_borrow_mut(|b| {
                 if b.len() <= t.slot {
@@ -41,14 +38,29 @@ fn schedule(done: impl Fn() -> bool) {
         }
         let enabled = with(|m| m.enabled_mask());
         if enabled == 0 {
-            break;
+            return true;
         }
-        let slot = enabled.trailing_zeros() as usize;
+        let slot = pick(enabled) as usize;
         let mut body = BODIES.with_borrow_mut(|b| b[slot].take()).expect("a live slot has a body");
-        if !checked(|| Machine::advance(slot, &mut body)) {
-            BODIES.with_borrow_mut(|b| b[slot] = Some(body));
+        match catch_unwind(AssertUnwindSafe(|| Machine::advance(slot, &mut body))) {
+            Ok(true) => {}
+            Ok(false) => BODIES.with_borrow_mut(|b| b[slot] = Some(body)),
+            Err(p) if p.is::<Stop>() => return false,
+            Err(p) => resume_unwind(p),
         }
     }
+    with(|m| m.report("LT-PROG-1", "the schedule does not end".into()));
+    true
+}
+
+fn schedule_plainly(done: impl Fn() -> bool) {
+    if !schedule(done, u64::trailing_zeros) {
+        panic!("{:?}", with(|m| m.violations.clone()));
+    }
+}
+
+fn stuck() -> bool {
+    with(|m| m.tasks.iter().any(|t| t.live && !t.daemon))
 }
 
 /// Runs a task to its end, and others only as far as the scheduler happens to.
@@ -56,14 +68,14 @@ fn now<T: 'static>(f: impl Future<Output = T> + 'static) -> T {
     let out = Rc::new(RefCell::new(None));
     let result = out.clone();
     spawn(0, Level::Task, None, Box::pin(async move { *result.borrow_mut() = Some(f.await) }));
-    schedule(|| out.borrow().is_some());
+    schedule_plainly(|| out.borrow().is_some());
     out.take().expect("the task ended")
 }
 
 /// Runs queued works and callbacks until none can go on; nothing may be left that never can.
 fn settle() {
-    schedule(|| false);
-    assert!(!with(|m| m.tasks.iter().any(|t| t.live && !t.daemon)), "a task is stuck");
+    schedule_plainly(|| false);
+    assert!(!stuck(), "a task is stuck");
 }
 
 struct World {
@@ -73,12 +85,14 @@ struct World {
 
 fn world(rules: Rules) -> World {
     set_rules(rules);
+    // What an earlier execution left must not release its locks in this one.
+    with(|m| m.aborted = true);
+    BODIES.with_borrow_mut(Vec::clear);
     with(|m| m.reset(Config::default()));
     boot_globals();
     cgroup::boot();
     boot();
     Machine::finish_boot();
-    BODIES.with_borrow_mut(Vec::clear);
     let bdi = bdi_alloc();
     assert_eq!(now(bdi_register(bdi)), 0);
     World { root: globals().root_cgroup().get(), bdi }
@@ -227,5 +241,69 @@ fn statistics_visit_every_wb() {
     let wb: BdiWriteback = now(wb_get_create(w.bdi, memcg(cg), Gfp::Kernel));
     assert_eq!(now(cgwb_debug_stats_show(w.bdi)), 2);
     assert!(!wb.is_null());
+    clean();
+}
+
+/// A wb of a removed child is the last to go. True if its parent's blkgs were still there before that.
+fn parent_blkgs_outlive_the_childs_wb() -> bool {
+    let w = world(Rules::mainline());
+    let parent = now(cgroup_mkdir(w.root, 1, true, true));
+    let child = now(cgroup_mkdir(parent, 2, true, true));
+    let blkcg = parent.subsys_io().get().blkcg();
+    let wb = now(wb_get_create(w.bdi, memcg(child), Gfp::Kernel));
+    now(cgroup_rmdir(child));
+    now(cgroup_rmdir(parent));
+    settle();
+    let there = !blkcg.blkgs_destroyed().get();
+    now(wb.put());
+    settle();
+    assert!(!alive(blkcg.ptr()));
+    there
+}
+
+#[test]
+fn a_child_pins_the_blkgs_of_its_parent() {
+    assert!(parent_blkgs_outlive_the_childs_wb());
+    set_mutant(Some(Mutant::H014));
+    let there = parent_blkgs_outlive_the_childs_wb();
+    set_mutant(None);
+    assert!(!there, "H-014");
+}
+
+#[test]
+fn a_task_that_leaves_early_lets_the_remover_kill() {
+    let w = world(Rules::mainline());
+    let cg = now(cgroup_mkdir(w.root, 1, true, true));
+    now(cgroup_attach_task(cg));
+    now(cgroup_task_dead(cg));
+    let css = memcg(cg);
+    assert_eq!(now(cgroup_rmdir(cg)), 0);
+    assert!(css.refcnt().is_dying());
+    settle();
+    assert!(!alive(css.ptr()));
+    clean();
+}
+
+#[test]
+fn bdi_ids_run_out_with_an_errno() {
+    let w = world(Rules::mainline());
+    for _ in 1..MAX_BDI_ID - 1 {
+        assert_eq!(now(bdi_register(bdi_alloc())), 0);
+    }
+    let last = bdi_alloc();
+    assert_eq!(now(bdi_register(last)), -28);
+    now(bdi_put(last));
+    assert!(!alive(last.ptr()) && alive(w.bdi.ptr()));
+    clean();
+}
+
+#[test]
+fn css_ids_run_out_with_no_cgroup() {
+    let w = world(Rules::mainline());
+    for i in 2..MAX_CSS_ID {
+        assert!(!now(cgroup_mkdir(w.root, i, true, false)).is_null());
+    }
+    assert!(now(cgroup_mkdir(w.root, MAX_CSS_ID, true, false)).is_null());
+    settle();
     clean();
 }
