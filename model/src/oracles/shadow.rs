@@ -33,8 +33,10 @@ pub(super) struct Wb {
     pub published: bool,
     /// DEAD was stored.
     pub dead: bool,
-    /// The counters were folded: the grace period of the kill is over.
+    /// The counters were folded.
     pub folded: bool,
+    /// The grace period of the kill is over.
+    pub gp_over: bool,
     /// Runs of the release callback.
     pub released: u8,
     /// Release work returned.
@@ -64,6 +66,7 @@ impl Wb {
             self.published,
             self.dead,
             self.folded,
+            self.gp_over,
             self.release_done,
             self.superseded,
             self.unlisted,
@@ -105,8 +108,10 @@ pub(super) struct CssS {
     /// Address; null: the entry is free.
     pub p: Ptr,
     pub memory: bool,
-    /// Last life-cycle step plus one.
+    /// Life-cycle steps seen.
     pub step: u8,
+    /// It was online at some time.
+    pub onlined: bool,
 }
 
 impl CssS {
@@ -250,6 +255,8 @@ pub(super) struct Frame {
     pub css: Ptr,
     /// Changes made by this task to the memcg css, blkcg css, online pin and bdi references.
     pub moved: [i32; 4],
+    /// wbs with dirty pages when it began.
+    pub paged: u64,
     /// wbs that got work for at least one page.
     pub fed: u64,
     /// Function-specific.
@@ -276,6 +283,7 @@ impl Frame {
         bdi: NULL,
         css: NULL,
         moved: [0; 4],
+        paged: 0,
         fed: 0,
         flag: false,
         drops: [0; 2],
@@ -307,12 +315,13 @@ pub(super) struct Shadow {
     pub isws: Vec<Isw>,
     pub works: Vec<Work>,
     pub slots: Vec<Slot>,
-    /// Slot of the last event.
+    /// Slot and name of the task of the last event.
     pub last: usize,
+    pub last_name: TaskName,
     /// Memory css by id as last seen, then io.
     pub ids: [[Ptr; crate::linux::MAX_CSS_ID as usize]; 2],
-    /// cgwb_lock fingerprint of trees and lists when it was last free.
-    pub tree_print: u64,
+    /// Fingerprint of trees and wb_lists when cgwb_lock was last released; none when a bdi came or went since.
+    pub tree_print: Option<u64>,
     /// Frames under way that a change of the effective blkcg concerns.
     pub creating: u32,
     /// A cleaner run is under way.
@@ -394,8 +403,9 @@ impl Shadow {
             works: Vec::with_capacity(4),
             slots: Vec::with_capacity(8),
             last: 0,
+            last_name: TaskName(0),
             ids: [[NULL; crate::linux::MAX_CSS_ID as usize]; 2],
-            tree_print: 0,
+            tree_print: None,
             creating: 0,
             cleaner: false,
             overflow: false,
@@ -407,13 +417,14 @@ impl Shadow {
         let ok = match label {
             "wb" => place(&mut self.wbs, Wb { p, ..Wb::default() }, |x| x.p.is_null()),
             "bdi" => {
+                self.tree_print = None;
                 let r = BackingDevInfo(p).wb().ptr();
                 place(&mut self.bdis, Bdi { p, ..Bdi::default() }, |x| x.p.is_null())
                     && place(&mut self.wbs, Wb { p: r, bdi: p, root: true, ..Wb::default() }, |x| x.p.is_null())
             }
             "inode" => place(&mut self.inodes, Inode { p, ..Inode::default() }, |x| x.p.is_null()),
-            "memcg" => place(&mut self.csses, CssS { p, memory: true, step: 0 }, |x| x.p.is_null()),
-            "blkcg" => place(&mut self.csses, CssS { p, memory: false, step: 0 }, |x| x.p.is_null()),
+            "memcg" => place(&mut self.csses, CssS { p, memory: true, ..CssS::default() }, |x| x.p.is_null()),
+            "blkcg" => place(&mut self.csses, CssS { p, memory: false, ..CssS::default() }, |x| x.p.is_null()),
             "sb" => place(&mut self.sbs, p, |x| x.is_null()),
             "isw" => place(&mut self.isws, Isw { p, dest: NULL }, |x| x.p.is_null()),
             _ => true,
@@ -426,6 +437,7 @@ impl Shadow {
         match label {
             "wb" => self.forget_wb(p),
             "bdi" => {
+                self.tree_print = None;
                 self.forget_wb(BackingDevInfo(p).wb().ptr());
                 self.bdis.iter_mut().filter(|x| x.p == p).for_each(|x| *x = Bdi::default());
             }
@@ -460,6 +472,7 @@ impl Shadow {
             f.folded &= keep;
             f.held &= keep;
             f.dirty &= keep;
+            f.paged &= keep;
             f.fed &= keep;
         });
         for s in &mut self.slots {
@@ -495,14 +508,44 @@ impl Shadow {
     pub fn each_inode(&self) -> impl Iterator<Item = (usize, &Inode)> {
         self.inodes.iter().enumerate().filter(|x| !x.1.p.is_null())
     }
-    /// The slot of the running task.
-    pub fn slot(&mut self, m: &Machine) -> &mut Slot {
-        let s = m.current;
+    /// Objects that existed before anybody watched: as they are, whatever led there.
+    pub fn take_over(&mut self, m: &Machine) {
+        for w in self.wbs.iter_mut().filter(|w| !w.p.is_null() && !w.root) {
+            if let Some(c) = w.k().refcnt().peek_count(m) {
+                (w.init, w.count) = (true, c);
+                (w.dead, w.folded) = (w.k().refcnt().peek_dead(m), w.k().refcnt().peek_folded(m));
+                w.gp_over = w.folded;
+            }
+        }
+        for i in self.inodes.iter_mut().filter(|i| !i.p.is_null()) {
+            i.wb = ptr_at(m, i.k().i_wb().ptr());
+        }
+    }
+    /// The task `name` runs in slot `s` now.
+    pub fn enter(&mut self, s: usize, name: TaskName) {
+        (self.last, self.last_name) = (s, name);
         if self.slots.len() <= s {
             self.slots.resize_with(s + 1, Slot::default);
         }
-        self.slots[s].name = m.tasks[s].name;
-        &mut self.slots[s]
+        if self.slots[s].name != name {
+            self.clear_slot(s);
+            self.slots[s].name = name;
+        }
+    }
+    /// Forgets what the task in slot `s` was doing.
+    pub fn clear_slot(&mut self, s: usize) {
+        let Some(x) = self.slots.get_mut(s) else { return };
+        let (mut frames, mut holds) = (std::mem::take(&mut x.frames), std::mem::take(&mut x.holds));
+        let creations = frames.iter().filter(|f| matches!(f.fun, Fun::GetCreate | Fun::GetCreateCurrent)).count() as u32;
+        self.creating = self.creating.saturating_sub(creations);
+        frames.clear();
+        holds.clear();
+        *x = Slot { frames, holds, ..Slot::default() };
+    }
+    /// The slot of the running task.
+    pub fn slot(&mut self, m: &Machine) -> &mut Slot {
+        self.enter(m.current, m.tasks[m.current].name);
+        &mut self.slots[m.current]
     }
     /// Innermost call of `fun` under way in the task of slot `s`.
     pub fn frame(&mut self, s: usize, fun: Fun) -> Option<&mut Frame> {
@@ -539,7 +582,7 @@ impl Shadow {
             h = h.wrapping_add(mix(mix(u64::from(i.p.0), u64::from(i.wb.0)), mix(u64::from(i.isw.0), f)));
         }
         for c in self.csses.iter().filter(|c| !c.p.is_null()) {
-            h = h.wrapping_add(mix(u64::from(c.p.0), u64::from(c.step) << 8 | 4));
+            h = h.wrapping_add(mix(u64::from(c.p.0), u64::from(c.step) << 8 | u64::from(c.onlined) << 7 | 4));
         }
         for b in self.bdis.iter().filter(|b| !b.p.is_null()) {
             h = h.wrapping_add(mix(u64::from(b.p.0), u64::from(b.was_registered) | u64::from(b.kill_loop_done) << 1 | 32));
@@ -564,7 +607,7 @@ impl Shadow {
                 x = mix(x, u64::from(f.obj.0) | (f.fun as u64) << 32 | u64::from(f.closed) << 40 | u64::from(f.failed) << 41 | u64::from(f.flag) << 42);
                 x = mix(x, mix(f.arg, u64::from(f.bdi.0)) ^ u64::from(f.css.0));
                 x = mix(x, mix(wbset(f.dead), wbset(f.folded)) ^ mix(wbset(f.held), wbset(f.dirty)));
-                x = mix(x, mix(wbset(f.fed), inoset(f.inodes)) ^ cssset(f.eff));
+                x = mix(x, mix(wbset(f.fed) ^ wbset(f.paged).rotate_left(7), inoset(f.inodes)) ^ cssset(f.eff));
                 x = mix(x, u64::from(f.rounds) << 32 | u64::from(f.paid));
                 x = mix(x, mix(f.moved.iter().fold(0, |a, &d| a << 8 | u64::from(d as u8)), u64::from(f.drops[0]) << 32 | u64::from(f.drops[1])));
             }

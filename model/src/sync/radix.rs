@@ -4,7 +4,7 @@
 //! slot as two separate steps.
 
 use super::choose::{Choice, choose};
-use super::machine::with;
+use super::machine::{Machine, with};
 use super::mem::{Field, FieldInfo, NULL, Ptr, TypeInfo, kfree, kzalloc_nofail};
 use super::op::{Kind, Op};
 use super::rcu::call_rcu;
@@ -117,6 +117,11 @@ impl RadixTree {
             call_rcu(n, "radix_tree_node_rcu_free", |p| Box::pin(async move { kfree(p) }));
         }
         old
+    }
+    /// What a slot holds, from memory alone: for oracles.
+    pub fn peek(self, m: &Machine, key: u32) -> Ptr {
+        let n = Ptr::from_word(m.mem.peek(self.root(key)));
+        if n.is_null() { NULL } else { Ptr::from_word(m.mem.peek(n.add(key % FANOUT))) }
     }
     /// Occupied keys in ascending order with their items, read plainly under the tree's lock.
     pub fn items(self) -> Vec<(u32, Ptr)> {

@@ -198,6 +198,10 @@ impl PercpuRef {
         }
         Some(c)
     }
+    /// Killed, and the per-CPU counters are folded: from memory alone, for oracles.
+    pub fn peek_folded(self, m: &crate::sync::Machine) -> bool {
+        m.mem.peek(self.0.add(PTR)) & (LIVE | DEAD | STORAGE) == LIVE | DEAD
+    }
     /// DEAD as stored, from memory alone: for oracles.
     pub fn peek_dead(self, m: &crate::sync::Machine) -> bool {
         m.mem.peek(self.0.add(PTR)) & DEAD != 0
