@@ -1,22 +1,34 @@
 //! The stepper: runs one execution of futures polled by hand, under a strategy.
 
+use crate::decision::Decision;
 use crate::strategy::Strategy;
+use crate::trace::Tracer;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use wbmodel::sync::{Choice, Chooser, End, Fut, Machine, Stop, set_chooser, with};
 
-struct Ask<S>(Rc<RefCell<S>>);
+struct Ask<S> {
+    strategy: Rc<RefCell<S>>,
+    decisions: Rc<RefCell<Vec<Decision>>>,
+}
 
 impl<S: Strategy> Chooser for Ask<S> {
     fn choose(&mut self, m: &Machine, c: Choice) -> u32 {
-        self.0.borrow_mut().choose(m, c)
+        let value = self.strategy.borrow_mut().choose(m, c);
+        self.decisions.borrow_mut().push(Decision::Choice { name: c.name(), value });
+        value
     }
 }
 
 /// Runs executions on this thread's machine.
 pub struct Stepper {
     bodies: Vec<Option<Fut>>,
+    decisions: Rc<RefCell<Vec<Decision>>>,
+    /// Computes the identity of each execution's trace, when wanted.
+    pub tracer: Option<Tracer>,
+    /// Steps of the last execution.
+    pub steps: u32,
 }
 
 impl Default for Stepper {
@@ -28,27 +40,51 @@ impl Default for Stepper {
 impl Stepper {
     /// A stepper with no execution under way.
     pub fn new() -> Stepper {
-        Stepper { bodies: Vec::new() }
+        Stepper { bodies: Vec::new(), decisions: Rc::default(), tracer: None, steps: 0 }
+    }
+
+    /// Decisions of the last execution.
+    pub fn decisions(&self) -> std::cell::Ref<'_, Vec<Decision>> {
+        self.decisions.borrow()
     }
 
     /// Runs one execution: `boot` resets the machine, builds the world and spawns the tasks; `strategy` decides the rest.
     ///
     /// Afterwards the machine of this thread holds the log and the violations. A panic that is not a violation is passed on.
     pub fn run<S: Strategy + 'static>(&mut self, boot: &dyn Fn(), strategy: &Rc<RefCell<S>>) -> End {
-        set_chooser(Some(Rc::new(RefCell::new(Ask(strategy.clone())))));
+        self.decisions.borrow_mut().clear();
+        self.steps = 0;
+        if let Some(t) = &mut self.tracer {
+            t.begin();
+        }
+        let (footprints, observations) = strategy.borrow().needs();
+        set_chooser(Some(Rc::new(RefCell::new(Ask { strategy: strategy.clone(), decisions: self.decisions.clone() }))));
         let end = match catch_unwind(AssertUnwindSafe(|| {
+            with(|m| {
+                m.observe_on = observations;
+                m.mem.footprint_on = footprints || self.tracer.is_some();
+            });
             boot();
             Machine::finish_boot();
             self.schedule(strategy)
         })) {
             Ok(end) => end,
-            Err(p) if p.is::<Stop>() => End::Fatal,
+            Err(p) if p.is::<Stop>() => {
+                if self.steps > 0 {
+                    with(|m| {
+                        let s = m.current;
+                        self.note_step(m, s, strategy);
+                    });
+                }
+                End::Fatal
+            }
             Err(p) => {
                 with(|m| m.aborted = true);
                 self.bodies.clear();
                 resume_unwind(p)
             }
         };
+        with(|m| strategy.borrow_mut().ended(m, end));
         Machine::finish(end);
         self.bodies.iter_mut().for_each(|b| *b = None);
         with(|m| m.spawned.clear());
@@ -67,10 +103,16 @@ impl Stepper {
         });
     }
 
+    fn note_step<S: Strategy>(&mut self, m: &mut Machine, s: usize, strategy: &Rc<RefCell<S>>) {
+        if let Some(t) = &mut self.tracer {
+            t.stepped(m, s);
+        }
+        strategy.borrow_mut().stepped(m, s);
+    }
+
     fn schedule<S: Strategy>(&mut self, strategy: &Rc<RefCell<S>>) -> End {
         let mut last = None;
         let max = with(|m| m.config.max_steps);
-        let mut steps = 0;
         self.adopt();
         loop {
             let pick = with(|m| {
@@ -80,26 +122,33 @@ impl Stepper {
                     return Err(if stuck { End::Stuck } else { End::Complete });
                 }
                 m.mem.footprint.clear();
-                strategy.borrow_mut().pick(m, enabled, last).ok_or(End::Cut)
+                let s = strategy.borrow_mut().pick(m, enabled, last).ok_or(End::Cut)?;
+                // A strategy may do without footprints for a while; traces may not.
+                m.mem.footprint_on |= self.tracer.is_some();
+                let t = &m.tasks[s];
+                let preempts = last.is_some_and(|l| l != s && enabled & (1 << l) != 0);
+                self.decisions.borrow_mut().push(Decision::Task { name: t.name, kind: t.pending.kind, obj: t.pending.obj, preempts });
+                m.current = s;
+                Ok(s)
             });
             let s = match pick {
                 Ok(s) => s,
                 Err(end) => return end,
             };
+            self.steps += 1;
             let mut body = self.bodies[s].take().expect("a live slot has a body");
             let done = Machine::advance(s, &mut body);
             if !done {
                 self.bodies[s] = Some(body);
             }
             if with(|m| {
-                strategy.borrow_mut().stepped(m, s);
+                self.note_step(m, s, strategy);
                 !m.spawned.is_empty()
             }) {
                 self.adopt();
             }
             last = (!done).then_some(s);
-            steps += 1;
-            if steps >= max {
+            if self.steps >= max {
                 return End::Budget;
             }
         }

@@ -1,7 +1,7 @@
 //! Lock-order checking: one class per (struct type, field); an edge for each acquisition while another lock is held.
 
 use super::machine::Machine;
-use super::mem::{Ptr, TypeInfo};
+use super::mem::{Ptr, TypeInfo, mix};
 use super::op::Kind;
 
 /// Class of a lock: its type and offset, shared by all objects of the type.
@@ -23,12 +23,19 @@ pub(super) struct Lockdep {
     classes: Vec<(LockClass, Ptr)>,
     /// `edges[a]` has bit `b` when `b` was acquired while `a` was held.
     edges: Vec<u64>,
+    hash: u64,
 }
 
 impl Lockdep {
     pub(super) fn reset(&mut self) {
         self.classes.clear();
         self.edges.clear();
+        self.hash = 0;
+    }
+
+    /// Hash of the set of edges, whatever the order in which they came: later reports depend on it.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
     }
 
     fn class(&mut self, c: LockClass, example: Ptr) -> usize {
@@ -47,6 +54,8 @@ impl Lockdep {
             return None;
         }
         self.edges[a] |= 1 << b;
+        let key = |c: &LockClass| mix(c.ty as u64, u64::from(c.off));
+        self.hash = self.hash.wrapping_add(mix(key(&self.classes[a].0), key(&self.classes[b].0)));
         let mut from: Vec<Option<usize>> = vec![None; self.edges.len()];
         let mut todo = vec![b];
         let mut seen = 1u64 << b;

@@ -306,14 +306,17 @@ impl Machine {
         let (op, site) = {
             let t = &mut self.tasks[s];
             t.steps += 1;
-            t.started = true;
             (t.pending, t.site)
         };
+        if !std::mem::replace(&mut self.tasks[s].started, true) {
+            let c = Self::task_cell(self.tasks[s].name);
+            self.mem.touch(c, Access::Await);
+        }
         if self.tasks[s].rcu_lazy {
             self.rcu_enter_now(s);
         }
         if self.config.shared_cpus {
-            let c = Ptr(0x8000 | self.tasks[s].cpu);
+            let c = Ptr(0xfffc_0000 | self.tasks[s].cpu);
             self.mem.touch(c, Access::Write);
         }
         if self.config.weak {
@@ -361,13 +364,17 @@ impl Machine {
                 0
             }
             Kind::DownReadTrylock => {
-                let n = self.read(p);
-                if n & WRITER == 0 {
+                // What the task learns is whether a writer holds it, not how many readers there are.
+                self.mem.touch(p, Access::Read);
+                let n = self.mem.peek(p);
+                let free = n & WRITER == 0;
+                if free {
                     self.take(s, p, n + 1, Kind::DownReadTrylock);
-                    1
-                } else {
-                    0
+                } else if !self.mem.live(p) {
+                    self.read(p);
                 }
+                self.observe(u64::from(free));
+                u64::from(free)
             }
             Kind::Up => {
                 self.release(s, p);
@@ -378,10 +385,13 @@ impl Machine {
                 0
             }
             Kind::GpEnd | Kind::RcuCallback => {
-                self.touch_gp();
+                self.touch_gp(s);
                 0
             }
-            Kind::WorkBegin => self.do_work_begin(s, op),
+            Kind::WorkBegin => {
+                self.touch_gp(s);
+                self.do_work_begin(s, op)
+            }
             Kind::TimerFire => self.do_timer_fire(op),
             Kind::QueueWork => self.do_queue_work(op),
             Kind::FlushBegin => self.do_flush_begin(s, op),
@@ -390,22 +400,23 @@ impl Machine {
                 0
             }
             Kind::PrepareWait => {
-                let q = Ptr::from_word(op.a);
-                let mask = self.mem.peek(q);
-                self.write(q, mask | 1 << s);
+                self.queue_self(s, Ptr::from_word(op.a), true);
                 let (v, wr) = self.read_from(p);
                 rf = wr;
                 v
             }
             Kind::Fence => 0,
             Kind::Sleep => {
-                self.mem.touch(p, Access::Await);
+                let c = Self::wake_cell(self.tasks[s].name);
+                self.mem.touch(c, Access::Await);
                 0
             }
             Kind::WakeAll => {
-                let mask = self.read(p);
-                if mask != 0 {
-                    self.write(p, 0);
+                let mask = self.mem.peek(p);
+                self.write(p, 0);
+                for i in (0..self.tasks.len()).filter(|i| mask & (1 << i) != 0) {
+                    let c = Self::wake_cell(self.tasks[i].name);
+                    self.mem.touch(c, Access::Release);
                 }
                 mask
             }
@@ -419,11 +430,7 @@ impl Machine {
                 self.mem.touch(Self::task_cell(TaskName(op.a as u16)), Access::Await);
                 0
             }
-            Kind::Start => {
-                let c = Self::task_cell(self.tasks[s].name);
-                self.mem.touch(c, Access::Await);
-                0
-            }
+            Kind::Start => 0,
             k => unreachable!("{k:?} is never announced"),
         };
         if self.config.weak {
@@ -529,7 +536,8 @@ impl Machine {
     /// `value` is what the lock cell becomes; [`SELF`] stands for the task's own name.
     fn take(&mut self, s: usize, p: Ptr, value: u64, how: Kind) {
         let name = u64::from(self.tasks[s].name.0);
-        self.mem.touch(p, Access::Acquire);
+        let shared = matches!(how, Kind::DownRead | Kind::DownReadTrylock);
+        self.mem.touch(p, self.lock_access(shared, Access::Acquire));
         let ev = self.log_len();
         let v = if value == SELF { name } else { value };
         if !self.mem.raw_write(p, v, ev) {
@@ -537,6 +545,16 @@ impl Machine {
         }
         self.lockdep_acquire(s, p, how);
         self.tasks[s].held.push(Held { lock: p, mode: 0, how });
+    }
+
+    /// How taking or releasing a lock counts. With weak memory a reader sees what earlier readers have seen.
+    fn lock_access(&self, shared: bool, a: Access) -> Access {
+        match a {
+            _ if shared && self.config.weak => Access::Write,
+            Access::Acquire if shared => Access::AcquireShared,
+            Access::Release if shared => Access::ReleaseShared,
+            a => a,
+        }
     }
 
     /// Releases a lock that slot `s` holds; undoes its effect on interrupts and preemption.
@@ -549,7 +567,8 @@ impl Machine {
         if self.config.weak {
             self.weak_release(s, p);
         }
-        self.mem.touch(p, Access::Release);
+        let shared = matches!(h.how, Kind::DownRead | Kind::DownReadTrylock);
+        self.mem.touch(p, self.lock_access(shared, Access::Release));
         let old = self.mem.peek(p);
         let new = match h.how {
             Kind::DownRead | Kind::DownReadTrylock => old - 1,
@@ -586,22 +605,31 @@ impl Machine {
         if self.config.weak {
             self.weak_reader(s, true);
         }
-        let c = Self::task_cell(self.tasks[s].name);
-        self.mem.touch(c, Access::Write);
+        self.mem.touch(READERS, Access::Commute);
         let site = self.tasks[s].site;
         self.commit(Kind::RcuEnter, Tp::Note, NULL, 0, 0, site);
     }
 
+    /// Slot `s` enters or leaves a wait queue, whose members do not see each other.
+    pub(super) fn queue_self(&mut self, s: usize, q: Ptr, enter: bool) {
+        let mask = self.mem.peek(q) & !(1 << s);
+        let ev = self.log_len();
+        self.mem.touch(q, if self.config.weak { Access::Write } else { Access::Commute });
+        if !self.mem.raw_write(q, mask | u64::from(enter) << s, ev) {
+            self.write(q, 0);
+        }
+    }
+
     /// Called when slot `s` may have stopped or started being a reader.
     pub(super) fn reader_changed(&mut self, s: usize) {
-        let c = Self::task_cell(self.tasks[s].name);
         if self.config.weak {
             let reader = self.is_reader(s);
             self.weak_reader(s, reader);
         }
-        if self.is_reader(s) {
-            self.mem.touch(c, Access::Write);
-        } else {
+        // Readers come and go independently of each other, not of the beginning of a grace period.
+        self.mem.touch(READERS, Access::Commute);
+        if !self.is_reader(s) {
+            let c = Self::task_cell(self.tasks[s].name);
             self.mem.touch(c, Access::Release);
             if self.config.preempt_rcu {
                 self.reader_gone(s);
@@ -624,7 +652,10 @@ impl Machine {
         if self.config.weak {
             self.weak_gp_begin(waiter);
         }
+        self.mem.touch(READERS, Access::Read);
         let mut mask = 0;
+        let mut cells = std::mem::take(&mut self.tasks[waiter].gp_cells);
+        cells.clear();
         for s in 0..self.tasks.len() {
             if !self.tasks[s].live || s == waiter {
                 continue;
@@ -632,11 +663,11 @@ impl Machine {
             let running = !self.config.preempt_rcu && self.tasks[s].started && !self.parked(s);
             if self.is_reader(s) || running {
                 mask |= 1 << s;
+                cells.push(Self::task_cell(self.tasks[s].name));
             }
-            let c = Self::task_cell(self.tasks[s].name);
-            self.mem.touch(c, Access::Read);
         }
         self.tasks[waiter].gp_wait = mask;
+        self.tasks[waiter].gp_cells = cells;
     }
 
     /// Blocked in a sleeping operation, hence not on a CPU.
@@ -648,13 +679,15 @@ impl Machine {
         self.tasks[s].gp_wait == 0
     }
 
-    fn touch_gp(&mut self) {
-        if self.mem.footprint_on {
-            // Ordered after everything that ended the sections it waited for.
-            let cells: Vec<Ptr> = self.tasks.iter().filter(|t| t.name.0 != 0).map(|t| Self::task_cell(t.name)).collect();
-            for c in cells {
-                self.mem.touch(c, Access::Await);
-            }
+    /// The end of a grace period is ordered after everything that ended the sections it waited for.
+    fn touch_gp(&mut self, s: usize) {
+        if self.config.weak {
+            // It also sees what other sections that have ended by then have seen.
+            self.mem.touch(READERS, Access::Read);
+        }
+        for i in 0..self.tasks[s].gp_cells.len() {
+            let c = self.tasks[s].gp_cells[i];
+            self.mem.touch(c, Access::Await);
         }
     }
 
@@ -664,12 +697,16 @@ impl Machine {
     /// RCU waits and the watcher. Equal states have equal hashes whatever the schedule that led to them.
     pub fn state_hash(&self) -> u64 {
         let mut h = self.mem.hash();
-        for t in self.tasks.iter().filter(|t| t.live) {
+        for (slot, t) in self.tasks.iter().enumerate().filter(|(_, t)| t.live) {
             let mut x = mix(
                 t.obs,
                 u64::from(t.name.0) | (t.pending.kind as u64) << 16 | u64::from(t.rcu) << 24 | u64::from(t.rcu_lazy) << 31 | u64::from(t.pending.obj.0) << 32,
             );
             x = mix(x, t.site as *const _ as u64);
+            if t.pending.kind == Kind::Sleep {
+                // Wait queues hold slots: whether this task is awake must not depend on which slot it has.
+                x = mix(x, self.mem.peek(t.pending.obj) >> slot & 1);
+            }
             let mut w = t.gp_wait;
             while w != 0 {
                 let s = w.trailing_zeros() as usize;
@@ -678,7 +715,7 @@ impl Machine {
             }
             h = h.wrapping_add(mix(x, t.flush_target));
         }
-        h = h.wrapping_add(self.works_hash()).wrapping_add(mix(u64::from(self.timers_fired), 7));
+        h = h.wrapping_add(self.works_hash()).wrapping_add(self.lockdep.hash()).wrapping_add(mix(u64::from(self.timers_fired), 7));
         if self.config.weak {
             h = h.wrapping_add(self.weak_hash());
         }
@@ -694,6 +731,10 @@ impl Machine {
     }
 }
 
+/// Pseudo-cell for the set of RCU readers in footprints.
+const READERS: Ptr = Ptr(0xffff_0000);
+/// Pseudo-cell for the number of timers that have fired.
+pub(super) const TIMERS: Ptr = Ptr(0xffff_0001);
 /// Cell value of a rwsem held for writing.
 pub(super) const WRITER: u64 = 1 << 63;
 /// Placeholder for "the task's own name" in [`Machine::take`].

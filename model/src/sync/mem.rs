@@ -111,29 +111,64 @@ const WEAK: u32 = 1 << 30;
 
 /// Kind of access in the footprint of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum Access {
-    /// Reads the cell.
+    /// Reads the cell; on a lock: asks whether it is held exclusively.
     Read,
     /// Changes the cell.
     Write,
-    /// Takes a lock (races only with other acquisitions).
+    /// Changes the cell in a way that commutes with its like (one bit of a set, one reader among several).
+    Commute,
+    /// Takes a lock exclusively.
     Acquire,
-    /// Releases or enables (orders, but is never reversed by itself).
+    /// Releases it, or enables what awaits the cell.
     Release,
-    /// Waits for something (ordered after what enabled it, never reversed).
+    /// Takes a lock together with others.
+    AcquireShared,
+    /// Releases it.
+    ReleaseShared,
+    /// Waits until a release has happened: ordered after the releases that enabled it, and independent of all others.
     Await,
 }
 
 impl Access {
-    /// Do two accesses of one cell by different tasks have an order that matters?
-    pub fn conflicts(self, other: Access) -> bool {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [Access; 8] = {
         use Access::*;
-        !matches!((self, other), (Read, Read) | (Await, Await) | (Read, Await) | (Await, Read))
+        [Read, Write, Commute, Acquire, Release, AcquireShared, ReleaseShared, Await]
+    };
+
+    /// Do two accesses of one cell by different tasks have an order that matters? What enables an `Await` is not covered here.
+    #[inline]
+    pub fn conflicts(self, other: Access) -> bool {
+        const READ: u8 = 1;
+        const WRITE: u8 = 1 << 1;
+        const COMMUTE: u8 = 1 << 2;
+        const ACQUIRE: u8 = 1 << 3;
+        const RELEASE: u8 = 1 << 4;
+        const SHARED: u8 = 1 << 5 | 1 << 6;
+        const OF: [u8; 8] = [
+            WRITE | COMMUTE | ACQUIRE | RELEASE,
+            READ | WRITE | COMMUTE | ACQUIRE | RELEASE | SHARED,
+            READ | WRITE | ACQUIRE | RELEASE | SHARED,
+            READ | WRITE | COMMUTE | ACQUIRE | RELEASE | SHARED,
+            READ | WRITE | COMMUTE | ACQUIRE | 1 << 5,
+            WRITE | COMMUTE | ACQUIRE | RELEASE,
+            WRITE | COMMUTE | ACQUIRE,
+            0,
+        ];
+        OF[self as usize] & (1 << other as u8) != 0
     }
-    /// Could the two have happened in the other order, so that a search has to try it?
+
+    /// Could the two have happened in the other order, so that a search has to try it? Not so for a release and the acquisition after it.
+    #[inline]
     pub fn races(self, other: Access) -> bool {
         use Access::*;
-        self.conflicts(other) && !matches!((self, other), (Await, _) | (_, Await) | (Acquire, Release) | (Release, Acquire) | (Release, Release))
+        self.conflicts(other)
+            && !matches!(
+                (self, other),
+                (Acquire | AcquireShared, Release) | (Release, Acquire | AcquireShared) | (Acquire, ReleaseShared) | (ReleaseShared, Acquire)
+            )
     }
 }
 
@@ -321,16 +356,16 @@ impl Machine {
     /// Reads a cell for the running task: checked, remembered in what the task has observed, part of the footprint.
     #[inline]
     pub fn read(&mut self, p: Ptr) -> u64 {
+        // Recorded first: a fatal access is part of its step's footprint too.
+        self.mem.touch(p, Access::Read);
         match self.mem.cell(p) {
             Some(c) if c.alloc & (FREED | WEAK) == 0 => {
                 let v = c.val;
-                self.mem.touch(p, Access::Read);
                 self.observe(v);
                 v
             }
             Some(c) if c.alloc & FREED == 0 => {
                 let v = self.weak_load(p);
-                self.mem.touch(p, Access::Read);
                 self.observe(v);
                 v
             }
@@ -350,13 +385,13 @@ impl Machine {
     #[inline]
     pub fn write(&mut self, p: Ptr, v: u64) {
         let ev = self.log_len();
+        self.mem.touch(p, Access::Write);
         if !self.mem.raw_write(p, v, ev) {
             self.bad_access(p, "write");
         }
         if self.config.weak && self.mem.is_weak(p) {
             self.weak_store(p, v, ev);
         }
-        self.mem.touch(p, Access::Write);
     }
 
     #[cold]
@@ -370,15 +405,18 @@ impl Machine {
 
     /// Frees the allocation at `p`; freeing twice or inside an object is a violation.
     pub fn free(&mut self, p: Ptr) {
-        let name = self.mem.name(p);
+        self.mem.touch(p, Access::Write);
         let Some(i) = self.mem.alloc_index(p) else {
+            let name = self.mem.name(p);
             fatal_in(self, "LT-MEM-0", format!("free of {name}: not an object"));
         };
         let a = self.mem.allocs[i];
         if a.base != p {
+            let name = self.mem.name(p);
             fatal_in(self, "LT-MEM-0", format!("free of {name}: not the start of an allocation"));
         }
         if a.freed != u32::MAX {
+            let name = self.mem.name(p);
             fatal_in(self, a.ty.mem_rule, format!("double free of {name}, first freed at step {}", a.freed));
         }
         self.mem.allocs[i].freed = self.log_len();
@@ -394,7 +432,7 @@ impl Machine {
         }
         self.mem.hash = h.wrapping_add(mix(u64::from(p.0), 0x66_7265_65));
         if self.mem.footprint_on {
-            for k in 0..n {
+            for k in 1..n {
                 self.mem.footprint.push((p.add(k as u32), Access::Write));
             }
         }

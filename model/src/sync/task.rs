@@ -107,6 +107,8 @@ pub struct Task {
     pub level: Level,
     /// Readers (slots) its grace period still waits for.
     pub(super) gp_wait: u64,
+    /// Pseudo-cells of those readers, for footprints.
+    pub(super) gp_cells: Vec<Ptr>,
     /// Run number that a flush waits for.
     pub(super) flush_target: u64,
     /// Hash of all values it has observed.
@@ -136,6 +138,7 @@ impl Task {
             cpu: 0,
             level: Level::Task,
             gp_wait: 0,
+            gp_cells: Vec::new(),
             flush_target: 0,
             obs: 0,
             steps: 0,
@@ -192,6 +195,26 @@ impl Machine {
     /// Pseudo-cell that stands for a task's own life (start, RCU state, end) in footprints; never allocated.
     pub(super) fn task_cell(name: TaskName) -> Ptr {
         Ptr(u32::from(name.0))
+    }
+
+    /// Pseudo-cell that stands for a task being woken; never allocated.
+    pub(super) fn wake_cell(name: TaskName) -> Ptr {
+        Ptr(0xfffd_0000 | u32::from(name.0))
+    }
+
+    /// Name of the task whose own cell `p` is, in footprints.
+    pub fn task_of_cell(&self, p: Ptr) -> Option<u16> {
+        (p.0 < 0x10000 && p.0 != 0).then_some(p.0 as u16)
+    }
+
+    /// What the task in slot `s` would take from all others with the operation that it has announced, apart from the operation's object.
+    pub fn shared_cell(&self, s: usize) -> Option<(Ptr, super::mem::Access)> {
+        let op = self.tasks[s].pending;
+        match op.kind {
+            Kind::TimerFire => Some((super::machine::TIMERS, super::mem::Access::Write)),
+            Kind::WorkBegin => self.queue_cell(op.obj),
+            _ => None,
+        }
     }
 
     /// Text for a task, as in `flusher`, `kworker:cgwb_release_workfn(wb#1)`.

@@ -38,8 +38,7 @@ pub fn wait_event(wq: WaitQueue, cell: Ptr, cond: Pred) -> impl Future<Output = 
             if cond.holds(v) {
                 super::machine::with(|m| {
                     let s = m.current;
-                    let mask = m.mem.peek(wq.0) & !(1 << s);
-                    m.write(wq.0, mask);
+                    m.queue_self(s, wq.0, false);
                 });
                 return;
             }

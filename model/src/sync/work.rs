@@ -209,7 +209,9 @@ impl Machine {
     }
 
     pub(super) fn do_timer_fire(&mut self, op: Op) -> u64 {
+        // Timers share one budget.
         self.timers_fired += 1;
+        self.mem.touch(super::machine::TIMERS, Access::Write);
         self.read(op.obj);
         let i = self.work(op.obj);
         self.make_pending(i);
@@ -230,8 +232,23 @@ impl Machine {
         w.running = true;
         w.begun += 1;
         w.slot = s;
+        let wq = w.wq;
+        self.touch_queue(wq, Access::Acquire);
         self.show_work(i);
         op.a
+    }
+
+    /// A limited queue is a lock that its items hold while they run; with room for several it is any shared state.
+    fn touch_queue(&mut self, wq: Workqueue, a: Access) {
+        if wq.max_active > 0 {
+            self.mem.touch(Ptr(0xfffe_0000 | wq.id), if wq.max_active == 1 { a } else { Access::Write });
+        }
+    }
+
+    /// What beginning to run the item takes from the other items of its queue.
+    pub(super) fn queue_cell(&self, p: Ptr) -> Option<(Ptr, Access)> {
+        let wq = self.works.iter().find(|w| w.work == p)?.wq;
+        (wq.max_active > 0).then_some((Ptr(0xfffe_0000 | wq.id), if wq.max_active == 1 { Access::Acquire } else { Access::Write }))
     }
 
     pub(super) fn work_ended(&mut self, s: usize) {
@@ -239,7 +256,7 @@ impl Machine {
         let w = &mut self.works[i];
         w.running = false;
         w.ended += 1;
-        let p = w.work;
+        let (p, wq) = (w.work, w.wq);
         // The item may be gone: nothing of it is touched but its cell, if it still exists.
         let (v, ev) = (u64::from(w.pending) | u64::from(w.timer) << 1, self.log_len());
         if self.config.weak {
@@ -247,6 +264,7 @@ impl Machine {
         }
         self.mem.raw_write(p, v, ev);
         self.mem.touch(p, Access::Release);
+        self.touch_queue(wq, Access::Release);
         self.commit(Kind::WorkEnd, Tp::Note, p, 0, 0, Location::caller());
     }
 

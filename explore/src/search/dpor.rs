@@ -1,0 +1,353 @@
+//! Dynamic partial-order reduction: source sets and sleep sets (Optimal Dynamic Partial Order Reduction, POPL 2014).
+//!
+//! Each step is an event with a vector clock. When an event races with an earlier one, a task that can start the reversal
+//! is added to what is tried before the earlier one. Two details come from the machine:
+//! * A step's footprint holds the accesses of its operation and of the text up to the next announcement, so it is known
+//!   only afterwards; a sleeping task carries the footprint observed when it was run.
+//! * Waiting is ordered after the releases that enabled it and independent of all others. A release before an acquisition
+//!   of the same lock is ordered but cannot be reversed; the two acquisitions are what races.
+//!
+//! May miss executions, and then says so: with preemptible RCU off or with shared CPUs, where a task can become runnable
+//! without any access that the footprints show.
+
+use super::tree::{Footprint, Tree, conflict, normalise};
+use crate::strategy::Strategy;
+use crate::trace::WordHash;
+use std::collections::HashMap;
+use wbmodel::sync::{Access, Choice, End, Kind, Machine, Ptr};
+
+/// Dense number of a task, by order of first appearance in the search.
+type Tid = usize;
+
+#[derive(Default, Clone)]
+struct Ev {
+    task: Tid,
+    slot: usize,
+    footprint: Footprint,
+    /// `clock[t] - 1`: last event of task `t` that happens before this one or is this one.
+    clock: Vec<u32>,
+}
+
+fn at(clock: &[u32], t: Tid) -> u32 {
+    clock.get(t).copied().unwrap_or(0)
+}
+
+fn join(a: &mut Vec<u32>, b: &[u32]) {
+    if a.len() < b.len() {
+        a.resize(b.len(), 0);
+    }
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = (*x).max(*y);
+    }
+}
+
+/// An earlier event that conflicts with the one looked at and is not yet known to happen before it.
+#[derive(Clone, Copy)]
+struct Rival {
+    ev: usize,
+    cell: Ptr,
+    access: Access,
+    /// Could go the other way round.
+    races: bool,
+    /// Made the event looked at possible.
+    enables: bool,
+}
+
+/// Every trace at least once, and hardly any twice.
+pub struct Dpor {
+    tree: Tree,
+    events: Vec<Ev>,
+    /// Events that are valid: those of the current path.
+    len: usize,
+    tids: HashMap<u16, Tid, WordHash>,
+    /// By task: event that started it.
+    born: Vec<usize>,
+    /// By cell: accesses in order.
+    history: HashMap<Ptr, Vec<(u32, Access)>, WordHash>,
+    name: u16,
+    exact: bool,
+    rivals: Vec<Rival>,
+    prior: Vec<u32>,
+}
+
+impl Default for Dpor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Dpor {
+    /// A search that has not begun.
+    pub fn new() -> Dpor {
+        Dpor {
+            tree: Tree::new(true),
+            events: Vec::new(),
+            len: 0,
+            tids: HashMap::default(),
+            born: Vec::new(),
+            history: HashMap::default(),
+            name: 0,
+            exact: true,
+            rivals: Vec::new(),
+            prior: Vec::new(),
+        }
+    }
+
+    fn tid(&mut self, name: u16) -> Tid {
+        let n = self.tids.len();
+        let t = *self.tids.entry(name).or_insert(n);
+        if self.born.len() <= t {
+            self.born.resize(t + 1, 0);
+        }
+        t
+    }
+
+    /// Forgets the events from `keep` on.
+    fn rewind(&mut self, keep: usize) {
+        while self.len > keep {
+            self.len -= 1;
+            for (p, _) in &self.events[self.len].footprint {
+                if let Some(h) = self.history.get_mut(p) {
+                    while h.last().is_some_and(|x| x.0 as usize >= self.len) {
+                        h.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    /// First node from which on the task in `slot` could take its next step, which is event `i`.
+    fn enabled_since(&self, t: Tid, slot: usize, i: usize) -> usize {
+        let from = (at(&self.prior, t) as usize).max(self.born[t]);
+        let mut j = i;
+        while j > from && self.tree.nodes[j - 1].enabled & (1 << slot) != 0 {
+            j -= 1;
+        }
+        j
+    }
+
+    /// Finds what event `i` of task `t` with the given footprint conflicts with; leaves its clock in `clock`.
+    fn races(&mut self, i: usize, t: Tid, slot: usize, footprint: &Footprint, clock: &mut Vec<u32>) {
+        let mut since = None;
+        self.rivals.clear();
+        clock.clear();
+        clock.extend_from_slice(&self.prior);
+        for &(cell, a) in footprint {
+            let Some(h) = self.history.get(&cell) else { continue };
+            for &(j, b) in h.iter().rev() {
+                let ev = &self.events[j as usize];
+                if ev.task == t || at(&self.prior, ev.task) > j {
+                    continue;
+                }
+                if a == Access::Await {
+                    if b == Access::Release && (j as usize) < *since.get_or_insert_with(|| self.enabled_since(t, slot, i)) {
+                        self.rivals.push(Rival { ev: j as usize, cell, access: b, races: false, enables: true });
+                    }
+                } else if a.conflicts(b) {
+                    self.rivals.push(Rival { ev: j as usize, cell, access: b, races: a.races(b), enables: false });
+                }
+            }
+        }
+        for r in &self.rivals {
+            join(clock, &self.events[r.ev].clock);
+        }
+        if clock.len() <= t {
+            clock.resize(t + 1, 0);
+        }
+        clock[t] = i as u32 + 1;
+    }
+
+    fn before(&self, a: usize, b: usize) -> bool {
+        at(&self.events[b].clock, self.events[a].task) as usize > a
+    }
+
+    /// Is the race with rival `r` hidden, that is, does something come between the two in every equivalent execution?
+    fn hidden(&self, r: Rival) -> bool {
+        let locks = matches!(r.access, Access::Acquire | Access::AcquireShared);
+        // The section that the rival opened is no obstacle: it is left out when the second acquisition comes first.
+        let release = locks.then(|| {
+            self.history[&r.cell]
+                .iter()
+                .find(|x| {
+                    x.0 as usize >= r.ev && self.events[x.0 as usize].task == self.events[r.ev].task && matches!(x.1, Access::Release | Access::ReleaseShared)
+                })
+                .map(|x| x.0 as usize)
+        });
+        let enabled_by = |k: &Rival| k.enables && (k.ev == r.ev || self.before(r.ev, k.ev));
+        self.rivals.iter().any(enabled_by)
+            || self.rivals.iter().any(|k| {
+                k.ev != r.ev
+                    && self.before(r.ev, k.ev)
+                    && match release {
+                        Some(Some(rel)) => k.ev != rel && !self.before(k.ev, rel),
+                        Some(None) => false,
+                        None => true,
+                    }
+            })
+    }
+
+    /// Adds to node `e` a task that starts the reversal of event `e` and event `i`, which task `t` takes with `clock`.
+    fn reverse(&mut self, e: usize, i: usize, t: Tid, slot: usize, clock: &[u32]) {
+        // What comes after `e` without depending on it, then event `i`: first events by task.
+        let mut firsts: Vec<(Tid, usize, usize)> = Vec::new();
+        for k in e + 1..i {
+            let task = self.events[k].task;
+            if !self.before(e, k) && !firsts.iter().any(|f| f.0 == task) {
+                firsts.push((task, k, self.events[k].slot));
+            }
+        }
+        if !firsts.iter().any(|f| f.0 == t) {
+            firsts.push((t, i, slot));
+        }
+        let mut initials = 0u64;
+        for &(q, f, s) in &firsts {
+            let c = if f == i { clock } else { &self.events[f].clock };
+            if firsts.iter().all(|&(u, g, _)| u == q || g > f || at(c, u) as usize <= g) {
+                initials |= 1 << s;
+            }
+        }
+        let n = &mut self.tree.nodes[e];
+        initials &= n.enabled;
+        if initials == 0 {
+            n.todo |= n.enabled;
+        } else if initials & (n.todo | n.sleeping()) == 0 {
+            n.todo |= if initials & (1 << slot) != 0 { 1 << slot } else { initials & initials.wrapping_neg() };
+        }
+    }
+
+    /// Takes note of an event, or of one that could not happen (`commit` false).
+    fn event(&mut self, t: Tid, slot: usize, footprint: Footprint, commit: bool) {
+        let i = self.len;
+        self.prior.clear();
+        if let Some(k) = (0..i).rev().find(|&k| self.events[k].task == t) {
+            let c = std::mem::take(&mut self.events[k].clock);
+            self.prior.extend_from_slice(&c);
+            self.events[k].clock = c;
+        }
+        let mut clock = if commit && self.events.len() > i { std::mem::take(&mut self.events[i].clock) } else { Vec::new() };
+        self.races(i, t, slot, &footprint, &mut clock);
+        let mut todo: Vec<usize> = self.rivals.iter().filter(|r| r.races && !self.hidden(**r)).map(|r| r.ev).collect();
+        todo.sort_unstable();
+        todo.dedup();
+        for e in todo {
+            self.reverse(e, i, t, slot, &clock);
+        }
+        if commit {
+            for &(p, a) in &footprint {
+                self.history.entry(p).or_default().push((i as u32, a));
+            }
+            let ev = Ev { task: t, slot, footprint, clock };
+            if self.events.len() > i {
+                self.events[i] = ev;
+            } else {
+                self.events.push(ev);
+            }
+            self.len += 1;
+        }
+    }
+}
+
+impl Strategy for Dpor {
+    fn begin(&mut self, _: u64) -> bool {
+        let more = self.tree.next_path();
+        // The step at the last node is taken anew: another slot, or other answers.
+        self.rewind(self.tree.nodes.len().saturating_sub(1));
+        more
+    }
+
+    fn pick(&mut self, m: &mut Machine, enabled: u64, last: Option<usize>) -> Option<usize> {
+        self.exact &= m.config.preempt_rcu && !m.config.shared_cpus;
+        let s = match self.tree.follow() {
+            Some(s) => s,
+            None => {
+                self.tree.grow(enabled, last);
+                let i = self.tree.nodes.len() - 1;
+                if let Some(p) = i.checked_sub(1) {
+                    let done = &self.events[p].footprint;
+                    let (above, here) = self.tree.nodes.split_at_mut(i);
+                    let parent = &above[p];
+                    here[0].sleep.extend(parent.sleep.iter().filter(|x| x.slot != parent.slot && !conflict(&x.footprint, done)).cloned());
+                }
+                let awake = enabled & !self.tree.nodes[i].sleeping();
+                if awake == 0 {
+                    self.tree.shrink();
+                    return None;
+                }
+                self.tree.take(match last {
+                    Some(l) if awake & (1 << l) != 0 => l,
+                    _ => awake.trailing_zeros() as usize,
+                })
+            }
+        };
+        // Only new steps are looked at.
+        m.mem.footprint_on = self.tree.at > self.len;
+        self.name = m.tasks[s].name.0;
+        Some(s)
+    }
+
+    fn choose(&mut self, m: &Machine, c: Choice) -> u32 {
+        self.tree.choose(m, c)
+    }
+
+    fn stepped(&mut self, m: &mut Machine, s: usize) {
+        if self.tree.at <= self.len {
+            return;
+        }
+        let t = self.tid(self.name);
+        let mut footprint = m.mem.footprint.clone();
+        normalise(&mut footprint);
+        self.tree.nodes[self.tree.at - 1].footprint.extend_from_slice(&footprint);
+        for &(p, a) in &footprint {
+            // A release of another task's own cell starts that task.
+            if let Some(child) = m.task_of_cell(p)
+                && a == Access::Release
+                && child != self.name
+            {
+                let c = self.tid(child);
+                self.born[c] = self.len + 1;
+            }
+        }
+        self.event(t, s, footprint, true);
+    }
+
+    fn ended(&mut self, m: &mut Machine, end: End) {
+        match end {
+            End::Fatal => {
+                // Nothing can follow: whatever could have come before has to be tried.
+                if let Some(n) = self.tree.at.checked_sub(1).and_then(|i| self.tree.nodes.get_mut(i)) {
+                    n.todo |= n.enabled;
+                    n.fatal = true;
+                }
+            }
+            End::Complete | End::Stuck => {
+                // Operations that never became possible race with what made them impossible.
+                for s in 0..m.tasks.len() {
+                    if !m.tasks[s].live {
+                        continue;
+                    }
+                    let op = m.tasks[s].pending;
+                    let a = match op.kind {
+                        Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => Access::Acquire,
+                        Kind::DownRead => Access::AcquireShared,
+                        Kind::WorkBegin | Kind::TimerFire => Access::Write,
+                        _ => continue,
+                    };
+                    let mut footprint = vec![(op.obj, a)];
+                    footprint.extend(m.shared_cell(s));
+                    normalise(&mut footprint);
+                    let t = self.tid(m.tasks[s].name.0);
+                    self.event(t, s, footprint, false);
+                }
+            }
+            End::Budget | End::Cut => {}
+        }
+    }
+
+    fn needs(&self) -> (bool, bool) {
+        (true, false)
+    }
+
+    fn covered(&self) -> bool {
+        self.exact
+    }
+}
