@@ -11,6 +11,7 @@
 //! without any access that the footprints show.
 
 use super::tree::{Footprint, Tree, conflict, normalise};
+use crate::schedulers::bits;
 use crate::strategy::Strategy;
 use crate::trace::WordHash;
 use std::collections::HashMap;
@@ -186,33 +187,51 @@ impl Dpor {
             })
     }
 
-    /// Adds to node `e` a task that starts the reversal of event `e` and event `i`, which task `t` takes with `clock`.
-    fn reverse(&mut self, e: usize, i: usize, t: Tid, slot: usize, clock: &[u32]) {
-        // What comes after `e` without depending on it, then event `i`: first events by task.
-        let mut firsts: Vec<(Tid, usize, usize)> = Vec::new();
-        for k in e + 1..i {
-            let task = self.events[k].task;
-            if !self.before(e, k) && !firsts.iter().any(|f| f.0 == task) {
-                firsts.push((task, k, self.events[k].slot));
-            }
-        }
-        if !firsts.iter().any(|f| f.0 == t) {
-            firsts.push((t, i, slot));
-        }
+    /// Adds to node `e` a task that starts the reversal of event `e` and event `i`, which is the task's in `slot`.
+    ///
+    /// What comes first in the reversal is sought among the events between the two that do not depend on `e`. Event `i`
+    /// itself is no candidate unless there are none: without `e` before it, it may do something else.
+    fn reverse(&mut self, e: usize, i: usize, slot: usize) {
+        let mut firsts: Vec<(Tid, usize)> = Vec::new();
         let mut initials = 0u64;
-        for &(q, f, s) in &firsts {
-            let c = if f == i { clock } else { &self.events[f].clock };
-            if firsts.iter().all(|&(u, g, _)| u == q || g > f || at(c, u) as usize <= g) {
-                initials |= 1 << s;
+        for k in e + 1..i {
+            let ev = &self.events[k];
+            if self.before(e, k) || firsts.iter().any(|f| f.0 == ev.task) {
+                continue;
             }
+            if firsts.iter().all(|&(u, g)| at(&ev.clock, u) as usize <= g) {
+                initials |= 1 << ev.slot;
+            }
+            firsts.push((ev.task, k));
+        }
+        if firsts.is_empty() {
+            initials = 1 << slot;
         }
         let n = &mut self.tree.nodes[e];
         initials &= n.enabled;
         if initials == 0 {
             n.todo |= n.enabled;
         } else if initials & (n.todo | n.sleeping()) == 0 {
-            n.todo |= if initials & (1 << slot) != 0 { 1 << slot } else { initials & initials.wrapping_neg() };
+            n.todo |= initials & initials.wrapping_neg();
         }
+    }
+
+    /// A timer that could have fired before the last step and cannot any more, because it was stopped or the budget is used
+    /// up, may never fire: that it fires before that step has to be tried at once. Everything else that another step
+    /// disables is a lock, whose acquisitions race when both have happened.
+    fn disabled(&mut self, m: &Machine, enabled: u64) {
+        if let Some(n) = self.tree.at.checked_sub(1).and_then(|i| self.tree.nodes.get_mut(i)) {
+            let lost = n.enabled & !enabled & !(1 << n.slot);
+            n.todo |= bits(lost).filter(|&s| m.tasks[s].live && m.tasks[s].pending.kind == Kind::TimerFire).fold(0, |x, s| x | 1 << s);
+        }
+    }
+
+    /// Does a step with this footprint read something that event `e`, or what depends on it, has changed?
+    fn sees(&self, e: usize, footprint: &Footprint) -> bool {
+        footprint.iter().filter(|x| x.1 == Access::Read).any(|(cell, _)| {
+            let changes = |x: &&(u32, Access)| x.0 as usize >= e && x.1.conflicts(Access::Read);
+            self.history.get(cell).is_some_and(|h| h.iter().rev().filter(changes).any(|x| x.0 as usize == e || self.before(e, x.0 as usize)))
+        })
     }
 
     /// Takes note of an event, or of one that could not happen (`commit` false).
@@ -230,7 +249,13 @@ impl Dpor {
         todo.sort_unstable();
         todo.dedup();
         for e in todo {
-            self.reverse(e, i, t, slot, &clock);
+            if self.sees(e, &footprint) {
+                // Without `e` the step reads other values and may touch other cells: any task may have to come before it.
+                let n = &mut self.tree.nodes[e];
+                n.todo |= n.enabled;
+            } else {
+                self.reverse(e, i, slot);
+            }
         }
         if commit {
             for &(p, a) in &footprint {
@@ -260,6 +285,7 @@ impl Strategy for Dpor {
         let s = match self.tree.follow() {
             Some(s) => s,
             None => {
+                self.disabled(m, enabled);
                 self.tree.grow(enabled, last);
                 let i = self.tree.nodes.len() - 1;
                 if let Some(p) = i.checked_sub(1) {
@@ -320,21 +346,19 @@ impl Strategy for Dpor {
                 }
             }
             End::Complete | End::Stuck => {
+                self.disabled(m, 0);
                 // Operations that never became possible race with what made them impossible.
                 for s in 0..m.tasks.len() {
                     if !m.tasks[s].live {
                         continue;
                     }
                     let op = m.tasks[s].pending;
-                    let a = match op.kind {
-                        Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => Access::Acquire,
-                        Kind::DownRead => Access::AcquireShared,
-                        Kind::WorkBegin | Kind::TimerFire => Access::Write,
+                    let footprint = match op.kind {
+                        Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => vec![(op.obj, Access::Acquire)],
+                        Kind::DownRead => vec![(op.obj, Access::AcquireShared)],
+                        Kind::WorkBegin => m.queue_cell(op.obj).into_iter().collect(),
                         _ => continue,
                     };
-                    let mut footprint = vec![(op.obj, a)];
-                    footprint.extend(m.shared_cell(s));
-                    normalise(&mut footprint);
                     let t = self.tid(m.tasks[s].name.0);
                     self.event(t, s, footprint, false);
                 }

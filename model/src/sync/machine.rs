@@ -312,6 +312,8 @@ impl Machine {
             let c = Self::task_cell(self.tasks[s].name);
             self.mem.touch(c, Access::Await);
         }
+        // Where a task stands depends on the steps it has taken too: a loop that only writes observes nothing.
+        self.observe(op.kind as u64);
         if self.tasks[s].rcu_lazy {
             self.rcu_enter_now(s);
         }
@@ -412,6 +414,8 @@ impl Machine {
                 0
             }
             Kind::WakeAll => {
+                // Whom it wakes depends on who has entered.
+                self.mem.touch(p, Access::Read);
                 let mask = self.mem.peek(p);
                 self.write(p, 0);
                 for i in (0..self.tasks.len()).filter(|i| mask & (1 << i) != 0) {

@@ -207,16 +207,6 @@ impl Machine {
         (p.0 < 0x10000 && p.0 != 0).then_some(p.0 as u16)
     }
 
-    /// What the task in slot `s` would take from all others with the operation that it has announced, apart from the operation's object.
-    pub fn shared_cell(&self, s: usize) -> Option<(Ptr, super::mem::Access)> {
-        let op = self.tasks[s].pending;
-        match op.kind {
-            Kind::TimerFire => Some((super::machine::TIMERS, super::mem::Access::Write)),
-            Kind::WorkBegin => self.queue_cell(op.obj),
-            _ => None,
-        }
-    }
-
     /// Text for a task, as in `flusher`, `kworker:cgwb_release_workfn(wb#1)`.
     pub fn task_label(&self, label: TaskLabel, users: &[String]) -> String {
         match label {

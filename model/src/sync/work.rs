@@ -245,8 +245,8 @@ impl Machine {
         }
     }
 
-    /// What beginning to run the item takes from the other items of its queue.
-    pub(super) fn queue_cell(&self, p: Ptr) -> Option<(Ptr, Access)> {
+    /// What beginning to run the item at `p` takes from the other items of its queue, in footprints.
+    pub fn queue_cell(&self, p: Ptr) -> Option<(Ptr, Access)> {
         let wq = self.works.iter().find(|w| w.work == p)?.wq;
         (wq.max_active > 0).then_some((Ptr(0xfffe_0000 | wq.id), if wq.max_active == 1 { Access::Acquire } else { Access::Write }))
     }
