@@ -4,6 +4,7 @@
 //! folder no file has a kernel file behind it.
 
 pub mod block;
+pub mod fidelity;
 pub mod fs;
 pub mod include;
 pub mod kernel;
