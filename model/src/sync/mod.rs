@@ -47,4 +47,4 @@ pub use rcu::{RcuGuard, call_rcu, rcu_read_lock, synchronize_rcu, synchronize_rc
 pub use step::{Step, cond_resched, step};
 pub use task::{Fut, Level, Spawn, Task, TaskLabel, TaskName, join, spawn, spawn_irq};
 pub use wait::{WaitQueue, prepare_to_wait, schedule, wait_event, waitqueue_active, wake_up_all};
-pub use work::{DelayedWork, Work, WorkFn, Workqueue, flush_delayed_work, flush_work, mod_delayed_work, queue_delayed_work, queue_work};
+pub use work::{DelayedWork, Work, WorkFn, Workqueue, flush_delayed_work, flush_work, mod_delayed_work, queue_delayed_work, queue_work, requeue_delayed_work};

@@ -123,6 +123,13 @@ pub fn queue_delayed_work(w: DelayedWork) -> Step {
 pub fn mod_delayed_work(w: DelayedWork) -> Step {
     step(Op::with(Kind::QueueWork, w.0, 2))
 }
+/// `mod_delayed_work(.., 0)` that may meet a flush: a pending item is taken off its queue and queued anew, so that a flush that
+/// waits for the old queueing ends with the run under way. Where nothing is queued once a flush began, as between
+/// clearing WB_registered and the flush, [`mod_delayed_work`] means the same.
+#[track_caller]
+pub fn requeue_delayed_work(w: DelayedWork) -> Step {
+    step(Op::with(Kind::QueueWork, w.0, 3))
+}
 /// `flush_work`
 #[track_caller]
 pub fn flush_work(w: Work) -> impl Future<Output = ()> {
@@ -178,6 +185,13 @@ impl Machine {
         let i = self.work(op.obj);
         let w = &self.works[i];
         match op.a {
+            3 if w.pending => {
+                let w = &mut self.works[i];
+                w.queued += 1;
+                w.ended += 1;
+                self.show_work(i);
+                0
+            }
             _ if w.pending => 0,
             0 if w.timer => 0,
             1 if w.timer => 0,

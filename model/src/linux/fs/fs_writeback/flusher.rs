@@ -19,7 +19,7 @@ use crate::linux::include::writeback::{SyncMode, WbWritebackWork, WritebackContr
 use crate::linux::mm::backing_dev::bdi_dev_name;
 use crate::linux::mm::page_writeback::{do_writepages, filemap_fdatawait};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{Choice, ListHead, SpinGuard, WorkFn, choose, kfree, kzalloc_nofail, mod_delayed_work, smp_mb};
+use crate::sync::{Choice, ListHead, SpinGuard, WorkFn, choose, kfree, kzalloc_nofail, requeue_delayed_work, smp_mb};
 use crate::{container_of, kfn};
 
 /// `LONG_MAX`: as many pages as there are.
@@ -283,7 +283,7 @@ async fn flusher(wb: BdiWriteback) {
     }
     if !list_empty_once(wb.work_list()).await {
         if mutated(Mutant::H001) {
-            mod_delayed_work(wb.dwork()).await;
+            requeue_delayed_work(wb.dwork()).await;
         } else {
             wb_wakeup(wb).await;
         }

@@ -160,10 +160,14 @@ pub async fn finish_writeback_work(wb: BdiWriteback, work: WbWritebackWork) {
         return;
     }
     let late = mutated(Mutant::Ord9) || mutated(Mutant::H018);
-    let waitq = if late { WaitQueue::at(done.waitq().ptr()) } else { done.wait_queue() };
+    let waitq = if late { None } else { Some(done.wait_queue()) };
     // The owner may free `done` as soon as the count is zero.
     if done.cnt().dec().await == 1 {
-        wake_up_all(if late { done.wait_queue() } else { waitq }).await;
+        let waitq = match waitq {
+            Some(q) => q,
+            None => WaitQueue::at(done.waitq().read_once().await),
+        };
+        wake_up_all(waitq).await;
     }
 }
 

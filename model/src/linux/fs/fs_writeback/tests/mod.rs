@@ -1,7 +1,10 @@
 //! The inode side under one plain schedule: what must hold before any interleaving is looked at.
 
+mod random;
+
 use super::foreign::ENOENT;
 use super::*;
+use crate::linux::block::bdev::{bdev_alloc, blkdev_put_whole, del_gendisk, disk_release};
 use crate::linux::boot_globals;
 use crate::linux::fs::inode::{drop_nlink, ihold, iput, new_inode};
 use crate::linux::fs::super_::{alloc_super, kill_sb, retire_super, sync_one_super};
@@ -291,4 +294,43 @@ fn works_of_a_retired_device_are_finished_unexecuted() {
     assert!(!alive(inode.ptr()) && !alive(w.sb.ptr()) && alive(w.bdi.ptr()));
     run(bdi_put(w.bdi));
     assert!(!alive(w.bdi.ptr()));
+}
+
+/// A disk with its whole-disk inode, which has a dirty page of memcg `css`, on a block-device superblock of its own.
+fn disk(css: Css) -> (Inode, BackingDevInfo) {
+    let blockdev_superblock = alloc_super(bdi_alloc(), false, true);
+    let bdi = bdi_alloc();
+    run(bdi_register(bdi));
+    let inode = run(bdev_alloc(blockdev_superblock, bdi, true));
+    run(folio_mark_dirty(inode, css, 1));
+    (inode, bdi)
+}
+
+#[test]
+fn bdi_of_a_disk_is_freed_after_its_inode() {
+    let w = world(Rules::mainline());
+    let (inode, bdi) = disk(w.css);
+    assert!(only(inode.i_wb().get().b_dirty(), inode), "a block-device inode needs no name to be on a list");
+    run(blkdev_put_whole(inode, w.cg));
+    assert_eq!(inode.nr_dirty().get(), 0);
+    run(del_gendisk(inode));
+    run(disk_release(inode));
+    assert!(!alive(inode.ptr()) && !alive(bdi.ptr()));
+}
+
+#[test]
+fn mutants_of_disk_release_are_caught() {
+    for (mutant, rule) in [(Mutant::H015, "LT-MEM-0"), (Mutant::H016, "LT-MEM-3")] {
+        let w = world(Rules::mainline());
+        // On the root wb, which is part of the bdi; a cgroup wb would keep it.
+        let (inode, _) = disk(globals().root_mem_cgroup().get());
+        set_mutant(Some(mutant));
+        let broken = try_run(async move {
+            blkdev_put_whole(inode, w.cg).await;
+            del_gendisk(inode).await;
+            disk_release(inode).await;
+        });
+        set_mutant(None);
+        assert!(broken.expect_err("freed or detached too early").contains(&rule), "{mutant:?}");
+    }
 }
