@@ -87,10 +87,12 @@ fn remove_from_tree(bdi: BackingDevInfo, key: u32, wb: BdiWriteback) -> Ptr {
     }
 }
 
-/// The release side's delete, for rules in which a wb stays in the tree until it is released.
-async fn cgwb_remove_from_tree(bdi: BackingDevInfo, key: u32, wb: BdiWriteback) {
+/// The release side's delete, for rules in which a wb stays in the tree until it is released. The key is read under the
+/// lock, unless the caller has `cached` it.
+async fn cgwb_remove_from_tree(bdi: BackingDevInfo, wb: BdiWriteback, cached: Option<u32>) {
     kfn!(cgwb_remove_from_tree);
     let lock = if mutated(Mutant::V2M16) { None } else { Some(globals().cgwb_lock().lock_irq().await) };
+    let key = cached.unwrap_or_else(|| wb.memcg_css().get().id().get());
     remove_from_tree(bdi, key, wb);
     drop(lock);
 }
@@ -123,16 +125,16 @@ pub async fn cgwb_release_workfn(wb: BdiWriteback) {
     wb_shutdown(wb).await;
     if stays && !late {
         // Before the css is put: afterwards its id may denote another memcg.
-        cgwb_remove_from_tree(bdi, key, wb).await;
+        cgwb_remove_from_tree(bdi, wb, None).await;
     }
     if !mutated(Mutant::V2M27) {
         css_put(memcg_css).await;
     }
     if mutated(Mutant::V2M12) {
-        cgwb_remove_from_tree(bdi, memcg_css.id().get(), wb).await;
+        cgwb_remove_from_tree(bdi, wb, None).await;
     }
     if mutated(Mutant::V2M13) {
-        cgwb_remove_from_tree(bdi, key, wb).await;
+        cgwb_remove_from_tree(bdi, wb, Some(key)).await;
     }
     if mutated(Mutant::H013) {
         css_put(blkcg_css).await;
@@ -156,7 +158,7 @@ pub async fn cgwb_release_workfn(wb: BdiWriteback) {
         wake_up_all(globals().cgwb_release_wait()).await;
     }
     if mutated(Mutant::V2M17) {
-        cgwb_remove_from_tree(bdi, key, wb).await;
+        cgwb_remove_from_tree(bdi, wb, Some(key)).await;
     }
     if !wb.b_attached().is_empty() || wb.switch_work().pending() {
         report("LT-LIST-9", format!("{} is released with inodes attached or a switch pending", name(wb)));
@@ -170,7 +172,7 @@ fn cgwb_free_rcu(rcu: Ptr) -> Fut {
         kfn!(cgwb_free_rcu);
         let wb = BdiWriteback(rcu.sub(wb_fields::rcu));
         if mutated(Mutant::V2M15) {
-            cgwb_remove_from_tree(wb.bdi().get(), wb.memcg_css().get().id().get(), wb).await;
+            cgwb_remove_from_tree(wb.bdi().get(), wb, None).await;
         }
         wb.refcnt().exit();
         kfree(wb.ptr());

@@ -1,5 +1,6 @@
 //! Life cycles under one plain schedule: what must hold before any interleaving is looked at.
 
+mod half_done;
 mod random;
 
 use super::*;
@@ -13,12 +14,14 @@ use crate::linux::{MAX_BDI_ID, MAX_CSS_ID, boot_globals};
 use crate::mutants::{Mutant, set_mutant};
 use crate::rules::{Rules, TreeOut, set_rules};
 use crate::sync::{Config, Fut, Gfp, Level, Machine, Ptr, Stop, spawn, with};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 thread_local! {
     static BODIES: RefCell<Vec<Option<Fut>>> = const { RefCell::new(Vec::new()) };
+    /// Slots that are not scheduled.
+    static PAUSED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Lets tasks go on until `done` or until none can, `pick` choosing among the enabled slots. False after a fatal violation.
@@ -36,7 +39,7 @@ fn schedule(done: impl Fn() -> bool, mut pick: impl FnMut(u64) -> u32) -> bool {
                 b[t.slot] = Some(t.body);
             });
         }
-        let enabled = with(|m| m.enabled_mask());
+        let enabled = with(|m| m.enabled_mask()) & !PAUSED.get();
         if enabled == 0 {
             return true;
         }
@@ -63,13 +66,18 @@ fn stuck() -> bool {
     with(|m| m.tasks.iter().any(|t| t.live && !t.daemon))
 }
 
-/// Runs a task to its end, and others only as far as the scheduler happens to.
-fn now<T: 'static>(f: impl Future<Output = T> + 'static) -> T {
+/// Runs a task under a plain schedule; `None` if it does not end within the step budget.
+fn attempt<T: 'static>(f: impl Future<Output = T> + 'static) -> Option<T> {
     let out = Rc::new(RefCell::new(None));
     let result = out.clone();
     spawn(0, Level::Task, None, Box::pin(async move { *result.borrow_mut() = Some(f.await) }));
     schedule_plainly(|| out.borrow().is_some());
-    out.take().expect("the task ended")
+    out.take()
+}
+
+/// Runs a task to its end, and others only as far as the scheduler happens to.
+fn now<T: 'static>(f: impl Future<Output = T> + 'static) -> T {
+    attempt(f).expect("the task ended")
 }
 
 /// Runs queued works and callbacks until none can go on; nothing may be left that never can.
@@ -88,6 +96,7 @@ fn world(rules: Rules) -> World {
     // What an earlier execution left must not release its locks in this one.
     with(|m| m.aborted = true);
     BODIES.with_borrow_mut(Vec::clear);
+    PAUSED.set(0);
     with(|m| m.reset(Config::default()));
     boot_globals();
     cgroup::boot();

@@ -250,8 +250,8 @@ fn caught(rules: Rules, mutant: Mutant, crowd: fn(&World) -> Vec<Fut>) -> bool {
 #[test]
 fn mutants_of_removal_show_without_an_oracle() {
     use Mutant::*;
-    let v2 = [V2M07, V2M14, V2M15, V2M16, V2M17, V2M18, V2M20, V2M22, V2M23, V2M27];
-    let mainline = [Ord20, H002, H011, H034, OrdNoSwitchGp, OrdBiasFirst];
+    let v2 = [V2M07, V2M12, V2M14, V2M15, V2M16, V2M17, V2M18, V2M20, V2M22, V2M23, V2M27];
+    let mainline = [Ord7, Ord18, Ord20, H002, H011, H013, H034, OrdNoSwitchGp, OrdBiasFirst];
     for (rules, mutants) in [(Rules::tree_until_release(), &v2[..]), (Rules::mainline(), &mainline[..])] {
         for &m in mutants {
             assert!(caught(rules, m, removal), "{m:?}");
@@ -265,7 +265,35 @@ fn mutants_of_creation_show_without_an_oracle() {
     for m in [V2M02, V2M05, V2M13, V2M29] {
         assert!(caught(Rules::tree_until_release(), m, association), "{m:?}");
     }
-    assert!(caught(Rules::mainline(), Ord21, association));
+    for m in [Ord19, Ord21] {
+        assert!(caught(Rules::mainline(), m, association), "{m:?}");
+    }
+}
+
+/// A wb is created while its bdi is unregistered; nothing else would kill it.
+fn late_creation(w: &World) -> Vec<Fut> {
+    let bdi = w.bdi;
+    let css = memcg(now(cgroup_mkdir(w.root, 1, true, false)));
+    now(bdi_get(bdi));
+    vec![
+        Box::pin(async move {
+            create_and_put((bdi, css)).await;
+            bdi_put(bdi).await;
+        }),
+        Box::pin(async move {
+            bdi_unregister(bdi).await;
+            bdi_put(bdi).await;
+        }),
+    ]
+}
+
+#[test]
+fn a_wb_created_during_unregister_is_killed_too() {
+    for (name, rules) in Rules::BUILT_IN {
+        let v = violations(*rules, None, 1..1501, late_creation);
+        assert!(v.is_empty(), "{name}: {v:?}");
+    }
+    assert!(caught(Rules::mainline(), Mutant::Ord5, late_creation));
 }
 
 #[test]
