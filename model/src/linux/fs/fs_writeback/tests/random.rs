@@ -108,6 +108,7 @@ fn violations(rules: Rules, mutant: Option<Mutant>, seeds: Range<u64>, ask: &[&'
         }
         let mut seen: Vec<&'static str> = with(|m| m.violations.iter().map(|v| v.rule).collect());
         if complete && seen.is_empty() {
+            // A wb that outlives its unregistered bdi, and so everything else of the superblock, was leaked by an inode.
             let left = |a: &crate::sync::AllocInfo| ["wb", "bdi", "inode", "sb", "isw", "work", "completion", "list"].contains(&a.ty.label);
             if stuck() {
                 seen.push("stuck");
@@ -275,6 +276,24 @@ fn first_dirty(w: World) -> Vec<Fut> {
     ]
 }
 
+/// A new inode is attached to a wb by two tasks of different cgroups at once.
+fn attaching(w: World) -> Vec<Fut> {
+    let other = run(cgroup_mkdir(globals().root_cgroup().get(), 2, true, true));
+    let inode = run(new_inode(w.sb));
+    run(ihold(inode));
+    let css = w.css;
+    vec![
+        Box::pin(async move {
+            folio_mark_dirty(inode, css, 1).await;
+            iput(inode).await;
+        }),
+        Box::pin(async move {
+            mark_inode_dirty_by(inode, I_DIRTY_SYNC, other).await;
+            iput(inode).await;
+        }),
+    ]
+}
+
 const ASK: &[&str] = &[
     "bdi_split_work_to_wbs",
     "inode_switch_wbs",
@@ -311,7 +330,7 @@ fn repaired_rules_survive_random_schedules() {
         for (name, rules) in Rules::BUILT_IN {
             let rules = Rules { umount_flush: UmountFlush::Yes, walk_recheck: WalkRecheck::Yes, ..*rules };
             for ask in [&[], ASK] {
-                for crowd in [sharing, writing, teardown, first_dirty] {
+                for crowd in [sharing, writing, teardown, first_dirty, attaching] {
                     assert_eq!(violations(rules, None, 0..50, ask, crowd), BTreeMap::new(), "{name}");
                 }
             }
@@ -361,6 +380,7 @@ fn mutants_of_switching_are_caught() {
 
 #[test]
 fn mutants_of_works_and_lists_are_caught() {
+    caught(Mutant::Ord8, 1000, attaching, &["leak", "count", "LT-MEM-1", "LT-REF-1"]);
     caught(Mutant::Ord9, 1000, teardown, &["LT-MEM-5"]);
     caught(Mutant::Ord15a, 1000, sharing, &["count"]);
     caught(Mutant::H001, 1000, teardown, &["LT-PROG-2", "LT-MEM-1"]);
