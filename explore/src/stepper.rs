@@ -93,14 +93,16 @@ impl Stepper {
     }
 
     fn adopt(&mut self) {
-        with(|m| {
-            for t in m.spawned.drain(..) {
-                if self.bodies.len() <= t.slot {
-                    self.bodies.resize_with(t.slot + 1, || None);
-                }
-                self.bodies[t.slot] = Some(t.body);
+        with(|m| self.adopt_from(m));
+    }
+
+    fn adopt_from(&mut self, m: &mut Machine) {
+        for t in m.spawned.drain(..) {
+            if self.bodies.len() <= t.slot {
+                self.bodies.resize_with(t.slot + 1, || None);
             }
-        });
+            self.bodies[t.slot] = Some(t.body);
+        }
     }
 
     fn note_step<S: Strategy>(&mut self, m: &mut Machine, s: usize, strategy: &Rc<RefCell<S>>) {
@@ -111,11 +113,28 @@ impl Stepper {
     }
 
     fn schedule<S: Strategy>(&mut self, strategy: &Rc<RefCell<S>>) -> End {
+        let max = with(|m| {
+            // Nobody asks for the hash of memory without those of the tasks.
+            m.mem.hash_on = m.observe_on;
+            m.config.max_steps
+        });
+        let decisions = self.decisions.clone();
         let mut last = None;
-        let max = with(|m| m.config.max_steps);
+        // The slot that has just run, and whether it has ended.
+        let mut ran: Option<(usize, bool)> = None;
         self.adopt();
         loop {
-            let pick = with(|m| {
+            let next = with(|m| {
+                if let Some((s, done)) = ran {
+                    self.note_step(m, s, strategy);
+                    if !m.spawned.is_empty() {
+                        self.adopt_from(m);
+                    }
+                    last = (!done).then_some(s);
+                    if self.steps >= max {
+                        return Err(End::Budget);
+                    }
+                }
                 let enabled = m.enabled_mask();
                 if enabled == 0 {
                     let stuck = m.tasks.iter().any(|t| t.live && !t.daemon);
@@ -127,30 +146,21 @@ impl Stepper {
                 m.mem.footprint_on |= self.tracer.is_some();
                 let t = &m.tasks[s];
                 let preempts = last.is_some_and(|l| l != s && enabled & (1 << l) != 0);
-                self.decisions.borrow_mut().push(Decision::Task { name: t.name, kind: t.pending.kind, obj: t.pending.obj, preempts });
-                m.current = s;
+                decisions.borrow_mut().push(Decision::Task { name: t.name, kind: t.pending.kind, obj: t.pending.obj, preempts });
+                self.steps += 1;
+                m.resume(s);
                 Ok(s)
             });
-            let s = match pick {
+            let s = match next {
                 Ok(s) => s,
                 Err(end) => return end,
             };
-            self.steps += 1;
-            let mut body = self.bodies[s].take().expect("a live slot has a body");
-            let done = Machine::advance(s, &mut body);
-            if !done {
-                self.bodies[s] = Some(body);
+            let body = self.bodies[s].as_mut().expect("a live slot has a body");
+            let done = Machine::poll(body);
+            if done {
+                self.bodies[s] = None;
             }
-            if with(|m| {
-                self.note_step(m, s, strategy);
-                !m.spawned.is_empty()
-            }) {
-                self.adopt();
-            }
-            last = (!done).then_some(s);
-            if self.steps >= max {
-                return End::Budget;
-            }
+            ran = Some((s, done));
         }
     }
 }

@@ -84,6 +84,10 @@ pub struct Machine {
     pub(super) at_rest: Option<super::settle::AtRest>,
     parked_boot: Vec<Spawn>,
     gps: u32,
+    /// Slots of live tasks whose operation cannot block.
+    ready: u64,
+    /// Slots of live tasks whose operation may have to wait.
+    may_block: u64,
 }
 
 thread_local! {
@@ -121,6 +125,8 @@ impl Machine {
             at_rest: None,
             parked_boot: Vec::new(),
             gps: 0,
+            ready: 0,
+            may_block: 0,
         };
         m.reset(Config::default());
         m
@@ -145,6 +151,8 @@ impl Machine {
         self.callbacks.clear();
         self.timers_fired = 0;
         self.gps = 0;
+        self.ready = 0;
+        self.may_block = 0;
         self.parked_boot.clear();
         self.watch = None;
         self.settling = false;
@@ -203,8 +211,15 @@ impl Machine {
         let func: Option<&'static Kfn> = t.stack.last().copied();
         let e = Event { task: t.name, kind, tp, obj, rf, val, site, func };
         self.log.push(e);
+        if self.watch.is_some() {
+            self.show(&e);
+        }
+    }
+
+    #[inline(never)]
+    fn show(&mut self, e: &Event) {
         if let Some(mut w) = self.watch.take() {
-            w.event(self, &e);
+            w.event(self, e);
             self.watch = Some(w);
         }
     }
@@ -231,16 +246,26 @@ impl Machine {
         let t = &mut self.tasks[self.current];
         t.pending = op;
         t.site = site;
+        self.note_pending(self.current, op.kind);
     }
 
-    #[cold]
+    /// Keeps account of which slots can always go on and which have to be asked.
+    #[inline]
+    pub(super) fn note_pending(&mut self, s: usize, kind: Kind) {
+        let blocks = u64::from(kind.can_block());
+        self.ready = self.ready & !(1 << s) | (1 - blocks) << s;
+        self.may_block = self.may_block & !(1 << s) | blocks << s;
+    }
+
     fn announce_sleep(&mut self, op: Op) {
         if matches!(op.kind, Kind::FlushBegin | Kind::FlushWait) {
             let cur = self.current;
             self.lockdep_wait(cur, op.obj);
         }
-        let what = format!("{:?} of {}", op.kind, if op.obj.is_null() { String::new() } else { self.mem.name(op.obj) });
-        self.might_sleep(&what);
+        if self.tasks[self.current].atomic() {
+            let what = format!("{:?} of {}", op.kind, if op.obj.is_null() { String::new() } else { self.mem.name(op.obj) });
+            self.might_sleep(&what);
+        }
     }
 
     /// Could the operation that slot `s` announced happen now?
@@ -268,10 +293,22 @@ impl Machine {
     /// Bit mask of the slots whose operation could happen now.
     pub fn enabled_mask(&mut self) -> u64 {
         let mut mask = 0;
-        for s in 0..self.tasks.len() {
-            if self.tasks[s].live && self.enabled(s) {
-                mask |= 1 << s;
+        if self.config.shared_cpus {
+            for s in 0..self.tasks.len() {
+                if self.tasks[s].live && self.enabled(s) {
+                    mask |= 1 << s;
+                }
             }
+        } else {
+            mask = self.ready;
+            let mut ask = self.may_block;
+            while ask != 0 {
+                let s = ask.trailing_zeros() as usize;
+                ask &= ask - 1;
+                mask |= u64::from(self.enabled(s)) << s;
+            }
+            // The boot task ends without a step of its own.
+            mask &= !u64::from(!self.tasks[0].live);
         }
         if !self.config.preempt_rcu {
             // A task that cannot go on is off the CPU: a quiescent state.
@@ -318,7 +355,7 @@ impl Machine {
             self.rcu_enter_now(s);
         }
         if self.config.shared_cpus {
-            let c = Ptr(0xfffc_0000 | self.tasks[s].cpu);
+            let c = Ptr(0xfffc_0000 | self.tasks[s].cpu & 0xffff);
             self.mem.touch(c, Access::Write);
         }
         if self.config.weak {
@@ -444,24 +481,34 @@ impl Machine {
         v
     }
 
-    /// One step of the task in slot `s`: its announced operation, and its text up to the next announcement. True once it ended.
-    ///
-    /// The caller has made sure that the operation is enabled, and must adopt [`Machine::spawned`] afterwards. Unwinds with
-    /// [`Stop`](super::Stop) when a violation makes going on senseless.
-    pub fn advance(s: usize, body: &mut Fut) -> bool {
-        let first = with(|m| {
-            m.current = s;
-            !m.tasks[s].started
-        });
-        if first {
-            with(Machine::perform);
+    /// Makes slot `s` the running task; a task's first operation happens here, before its text begins.
+    #[inline]
+    pub fn resume(&mut self, s: usize) {
+        self.current = s;
+        if !self.tasks[s].started {
+            self.perform();
         }
+    }
+
+    /// Runs the text of the task that was resumed: its announced operation and what follows up to the next announcement.
+    /// True once it ended.
+    #[inline]
+    pub fn poll(body: &mut Fut) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let done = body.as_mut().poll(&mut cx).is_ready();
         if done {
             with(Machine::exit_current);
         }
         done
+    }
+
+    /// One step of the task in slot `s`: its announced operation, and its text up to the next announcement. True once it ended.
+    ///
+    /// The caller has made sure that the operation is enabled, and must adopt [`Machine::spawned`] afterwards. Unwinds with
+    /// [`Stop`](super::Stop) when a violation makes going on senseless.
+    pub fn advance(s: usize, body: &mut Fut) -> bool {
+        with(|m| m.resume(s));
+        Machine::poll(body)
     }
 
     /// Runs everything that boot has started (user tasks and armed timers aside) to completion, operations happening at once;
@@ -500,6 +547,8 @@ impl Machine {
         }
         self.mem.touch(Self::task_cell(name), Access::Release);
         self.commit(Kind::Exit, Tp::Note, NULL, 0, 0, Location::caller());
+        self.ready &= !(1 << s);
+        self.may_block &= !(1 << s);
         let t = &mut self.tasks[s];
         t.live = false;
         t.name = TaskName(0);

@@ -183,6 +183,8 @@ pub struct Memory {
     pub footprint: Vec<(Ptr, Access)>,
     /// Whether footprints are collected.
     pub footprint_on: bool,
+    /// Whether [`Memory::hash`] follows writes; on after each reset.
+    pub hash_on: bool,
 }
 
 /// Mixes an address and a value (splitmix-style finaliser).
@@ -198,7 +200,7 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
 
 impl Memory {
     pub(super) fn new() -> Self {
-        let mut m = Memory { regions: Vec::new(), allocs: Vec::new(), counts: Vec::new(), hash: 0, footprint: Vec::new(), footprint_on: false };
+        let mut m = Memory { regions: Vec::new(), allocs: Vec::new(), counts: Vec::new(), hash: 0, footprint: Vec::new(), footprint_on: false, hash_on: true };
         m.reset();
         m
     }
@@ -210,6 +212,7 @@ impl Memory {
         self.allocs.clear();
         self.counts.clear();
         self.hash = 0;
+        self.hash_on = true;
         self.footprint.clear();
     }
 
@@ -316,11 +319,11 @@ impl Memory {
         if c.alloc & FREED != 0 {
             return false;
         }
-        if c.val != v {
+        if c.val != v && self.hash_on {
             let k = u64::from(p.0);
             self.hash = self.hash.wrapping_sub(mix(k, c.val)).wrapping_add(mix(k, v));
-            c.val = v;
         }
+        c.val = v;
         c.wr = ev;
         true
     }

@@ -176,7 +176,14 @@ impl Machine {
         assert!(slot < 64, "more than 63 tasks alive at once");
         // The parent's past happens before the child's start.
         self.mem.touch(Self::task_cell(name), super::mem::Access::Release);
-        let cpu = cpu.unwrap_or(slot as u32);
+        // Which slot is free depends on what other tasks do; which CPU a task has must not.
+        let n = self.config.nr_cpus.max(1);
+        let cpu = cpu.unwrap_or_else(|| match key {
+            NameKey::User(i) => u32::from(i) + 1,
+            NameKey::Work(p, k) | NameKey::Timer(p, k) | NameKey::Rcu(p, k) | NameKey::Irq(p, k) => {
+                n * (0x1000 + u32::from(name.0)) + (super::mem::mix(u64::from(p.0), u64::from(k)) % u64::from(n)) as u32
+            }
+        });
         let (stack, held) = {
             let t = &mut self.tasks[slot];
             (std::mem::take(&mut t.stack), std::mem::take(&mut t.held))
@@ -185,6 +192,7 @@ impl Machine {
         self.tasks[slot].stack.clear();
         self.tasks[slot].held.clear();
         self.tasks[slot].daemon = first.kind == Kind::TimerFire;
+        self.note_pending(slot, first.kind);
         if self.config.weak {
             self.weak_spawn(slot);
         }
