@@ -13,7 +13,8 @@ impl Oracles {
         let (mut dirty, mut writeback, mut inodes) = (0i64, 0i64, 0i64);
         for (_, i) in self.s.each_inode().filter(|x| x.1.wb == w.p) {
             let n = m.mem.peek(i.k().nr_writeback().ptr()) as i64;
-            dirty += m.mem.peek(i.k().nr_dirty().ptr()) as i64;
+            // Pages on their way to writeback have left the count and keep the mark.
+            dirty += m.mem.peek(i.k().nr_dirty().ptr()) as i64 - m.mem.peek(i.k().nr_cleaning().ptr()) as i64;
             writeback += n;
             inodes += i64::from(n > 0);
         }

@@ -1,7 +1,7 @@
 //! The table of invariants: what must hold, where it comes from, and what each built-in rule set does about it.
 //!
 //! Main type: [`Invariant`]. Ids are those of the lifetime specification, section 8; a few more name what the checked memory
-//! and the mutants need beyond it (LT-MEM-0, -6, -7, LT-LIST-0, LT-ISW-6, LT-PROG-11, -12). Kernel functions are those of Linux 7.3.4.
+//! and the mutants need beyond it (LT-MEM-0, -6, -7, LT-LIST-0, LT-ISW-6, LT-PROG-11 to -13). Kernel functions are those of Linux 7.3.4.
 //! Must not know: how an invariant is checked.
 
 /// What a rule set does about an invariant.
@@ -121,6 +121,7 @@ invariants! {
     "LT-PROG-10" "dirty-inode-is-written" "wb_workfn" [Y, Y, Y] "a dirty inode on a registered wb has a flusher run due, and a flush of a whole wb does not give up on it";
     "LT-PROG-11" "failed-creations-are-bounded" "wbc_attach_and_unlock_inode" [Y, Y, Y] "writing an inode does not try to create a wb for a memcg that was already dying";
     "LT-PROG-12" "quiesced-wb-stays-quiet" "wb_shutdown" [Y, Y, Y] "no delayed work of a wb is armed after it was unregistered, and none is left when wb_shutdown returns";
+    "LT-PROG-13" "relisting-wakes-the-flusher" "redirty_tail_locked" [N, N, N] "the end of a writeback that puts the first dirty inode on a wb has its flusher woken; otherwise a task that is dirtying the inode just then finds the bit set and does not wake it either";
 
     "LT-MEM-0" "no-wild-access" "kasan_report" [Y, Y, Y] "nothing accesses a null or wild pointer, or frees what is not an object";
     "LT-MEM-1" "wb-outlives-its-users" "cgwb_free_rcu" [OBS_2, OBS_2, OBS_2] "nothing accesses a wb, or a node of its tree, after it was freed";

@@ -92,6 +92,7 @@ impl Oracles {
         }
         self.judge_wbs(m, on_list, in_tree);
         self.judge_slots(m);
+        self.closed_memcgs(m);
     }
 
     /// wbs of the mask are seen for the first time; the task of slot `s` has published them.
@@ -113,6 +114,22 @@ impl Oracles {
                 f.css = p;
             }
             self.pay(s);
+        }
+    }
+
+    /// A memcg's list was closed: a cleaner run is due for its wbs.
+    fn closed_memcgs(&mut self, m: &Machine) {
+        for c in 0..self.s.csses.len() {
+            let css = self.s.csses[c];
+            if css.p.is_null() || !css.memory || css.closed || !ptr_at(m, css.k().memcg().cgwb_list().ptr()).is_null() {
+                continue;
+            }
+            self.s.csses[c].closed = true;
+            for w in 0..self.s.wbs.len() {
+                if self.s.wbs[w].memcg == css.p {
+                    self.stamp_cleanable(m, w);
+                }
+            }
         }
     }
 
@@ -267,6 +284,13 @@ impl Oracles {
         }
         if bit && !populated && !self.s.any_frame(Fun::Process, |_| true) {
             bad(m, "LT-LIST-8b", |m| format!("{} has the dirty bit and no dirty inode", m.mem.name(wb)));
+        }
+        if let Some(i) = self.s.wb(wb) {
+            let stack = &m.tasks[m.current].stack;
+            let by = |name: &str| stack.iter().any(|f| f.name == name);
+            let w = &mut self.s.wbs[i];
+            w.silent = bit && (w.silent || (!w.dirty && (by("writeback_single_inode") || by("writeback_sb_inodes")) && !by("__mark_inode_dirty")));
+            w.dirty = bit;
         }
         if bit && self.s.cleaner {
             self.s.inodes.iter_mut().filter(|i| i.wb == wb).for_each(|i| i.cleanable = false);

@@ -8,7 +8,7 @@ use super::refs::css_flag;
 use super::shadow::{Frame, Fun, bits, ptr_at};
 use super::{Oracles, bad};
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, WB_HAS_DIRTY_IO, WB_REGISTERED};
-use crate::linux::include::cgroup_defs::{CSS_NO_REF, Cgroup, Css, Subsys};
+use crate::linux::include::cgroup_defs::{CSS_DYING, CSS_NO_REF, Cgroup, Css, Subsys};
 use crate::linux::include::writeback::WbWritebackWork;
 use crate::linux::{MAX_BDI_ID, MAX_CSS_ID};
 use crate::rules::{CreatePub, LookId, rules};
@@ -255,6 +255,31 @@ impl Oracles {
         }
         if let Some(f) = self.s.frame(s, Fun::SyncInodes) {
             f.flag = true;
+        }
+    }
+
+    /// `wbc_attach_and_unlock_inode` begins: `flag` if the inode has to be asked to move, `failed` if its memcg is going.
+    pub(super) fn attach_called(&self, m: &Machine, f: &mut Frame) {
+        let wb = ptr_at(m, crate::linux::include::fs::Inode(f.obj).i_wb().ptr());
+        if let Some(w) = self.s.wb(wb).map(|i| self.s.wbs[i]).filter(|w| !w.root && w.published) {
+            f.css = w.memcg;
+            f.failed = css_flag(m, w.memcg, CSS_DYING);
+            f.flag = w.dead && !f.failed;
+        }
+    }
+
+    /// It returned; `closed` says that it asked.
+    pub(super) fn attach_returned(&self, m: &mut Machine, f: &Frame) {
+        if f.flag && !f.closed && m.mem.live(f.css) && !css_flag(m, f.css, CSS_DYING) {
+            bad(m, "LT-PROG-9", |m| format!("{} is on a dying wb of live {} and is not asked to move", m.mem.name(f.obj), m.mem.name(f.css)));
+        }
+    }
+
+    /// `cgwb_create` failed in slot `s`.
+    pub(super) fn creation_failed(&mut self, m: &mut Machine, css: Ptr, s: usize) {
+        if let Some(f) = self.s.frame(s, Fun::WbcAttach).filter(|f| f.failed && f.css == css) {
+            let inode = f.obj;
+            bad(m, "LT-PROG-11", |m| format!("writing {} made and failed a wb for {}, which was dying before", m.mem.name(inode), m.mem.name(css)));
         }
     }
 }

@@ -47,6 +47,8 @@ pub fn install() {
     });
 }
 
+const ENODEV: i64 = -19;
+
 struct Oracles {
     s: Shadow,
     /// Scratch: occupied tree slots as (bdi index, key, wb).
@@ -121,7 +123,7 @@ impl Watch for Oracles {
             }
             Kind::Choice if e.val != 0 => {
                 if let Some(x) = self.s.slots.get_mut(s) {
-                    x.frames.iter_mut().for_each(|f| f.failed = true);
+                    x.frames.iter_mut().filter(|f| f.fun != Fun::WbcAttach).for_each(|f| f.failed = true);
                 }
                 if self.s.cleaner {
                     self.not_cleanable(|_| true);
@@ -319,6 +321,7 @@ impl Oracles {
             Fun::Release => self.release_starts(m, e.obj),
             Fun::ById => self.by_id_called(m, &mut f),
             Fun::SyncInodes => self.sync_called(m, &mut f),
+            Fun::WbcAttach => self.attach_called(m, &mut f),
             Fun::Umount => {
                 let sb = e.obj;
                 let gone: Vec<Ptr> = self.s.each_inode().filter(|x| shadow::ptr_at(m, x.1.k().i_sb().ptr()) == sb).map(|x| x.1.p).collect();
@@ -333,7 +336,13 @@ impl Oracles {
         let Some(f) = self.s.slots.get_mut(s).and_then(|x| x.frames.pop_if(|f| f.fun == fun)) else { return };
         match fun {
             Fun::Lookup | Fun::GetCreate | Fun::GetCreateCurrent => self.lookup_returned(m, &f, e.obj, s),
-            Fun::Create => self.create_returned(m, &f),
+            Fun::Create => {
+                self.create_returned(m, &f);
+                if e.val as i64 == ENODEV {
+                    self.creation_failed(m, Ptr::from_word(f.arg), s);
+                }
+            }
+            Fun::WbcAttach => self.attach_returned(m, &f),
             Fun::Release => self.release_returned(m, &f),
             Fun::Shutdown if e.val == 1 => self.shutdown_returned(m, e.obj),
             Fun::CgwbBdiUnregister => self.unregister_returned(m, e.obj),

@@ -50,6 +50,11 @@ impl Oracles {
             _ => return,
         };
         let off = off.wrapping_sub(wb.0 - a.base.0);
+        if off == wb_fields::dwork
+            && let Some(i) = self.s.wb(wb)
+        {
+            self.s.wbs[i].silent = false;
+        }
         let own = self.s.slots.get(s).is_some_and(|x| x.frames.iter().any(|f| f.fun == Fun::Shutdown && f.obj == wb));
         if e.val == 1 && (off == wb_fields::dwork || off == wb_fields::bw_dwork) && !own && !state_bit(m, wb, WB_REGISTERED) {
             bad(m, "LT-PROG-12", |m| format!("{} is armed after its wb was unregistered", m.mem.name(e.obj)));
@@ -182,7 +187,8 @@ impl Oracles {
         let registered =
             state_bit(m, w.p, WB_REGISTERED) && m.mem.peek(crate::linux::include::backing_dev_defs::BackingDevInfo(w.bdi).cap_writeback().ptr()) != 0;
         if registered && state_bit(m, w.p, WB_HAS_DIRTY_IO) && m.mem.peek(k.dwork().ptr()) & 3 == 0 {
-            bad(m, "LT-PROG-10", |m| format!("{} has dirty io and its flusher is neither pending nor armed", m.mem.name(w.p)));
+            let rule = if w.silent { "LT-PROG-13" } else { "LT-PROG-10" };
+            bad(m, rule, |m| format!("{} has dirty io and its flusher is neither pending nor armed", m.mem.name(w.p)));
         }
     }
 

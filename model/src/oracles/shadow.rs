@@ -43,6 +43,10 @@ pub(super) struct Wb {
     pub release_done: bool,
     /// Another wb of the same key was published later.
     pub superseded: bool,
+    /// WB_has_dirty_io when list_lock was last released.
+    pub dirty: bool,
+    /// The bit was set by the end of somebody's writeback, and the flusher was not woken since.
+    pub silent: bool,
     /// Removed from wb_list by wb_shutdown.
     pub unlisted: bool,
     /// Release work (or a mutant) put the memcg css.
@@ -69,6 +73,8 @@ impl Wb {
             self.gp_over,
             self.release_done,
             self.superseded,
+            self.dirty,
+            self.silent,
             self.unlisted,
             self.memcg_put,
             self.blkcg_put,
@@ -110,6 +116,8 @@ pub(super) struct CssS {
     pub memory: bool,
     /// Life-cycle steps seen.
     pub step: u8,
+    /// Its list of wbs was seen closed.
+    pub closed: bool,
     /// It was online at some time.
     pub onlined: bool,
 }
@@ -582,7 +590,7 @@ impl Shadow {
             h = h.wrapping_add(mix(mix(u64::from(i.p.0), u64::from(i.wb.0)), mix(u64::from(i.isw.0), f)));
         }
         for c in self.csses.iter().filter(|c| !c.p.is_null()) {
-            h = h.wrapping_add(mix(u64::from(c.p.0), u64::from(c.step) << 8 | u64::from(c.onlined) << 7 | 4));
+            h = h.wrapping_add(mix(u64::from(c.p.0), u64::from(c.step) << 8 | u64::from(c.onlined) << 7 | u64::from(c.closed) << 6 | 4));
         }
         for b in self.bdis.iter().filter(|b| !b.p.is_null()) {
             h = h.wrapping_add(mix(u64::from(b.p.0), u64::from(b.was_registered) | u64::from(b.kill_loop_done) << 1 | 32));

@@ -166,23 +166,31 @@ impl Oracles {
     }
 
     /// A cleaner run begins: clean inodes of clean dying wbs have to be gone afterwards.
-    pub(super) fn cleaner_begins(&mut self, m: &mut Machine) {
+    pub(super) fn cleaner_begins(&mut self, m: &Machine) {
         self.s.cleaner = true;
         for w in 0..self.s.wbs.len() {
-            let wb = self.s.wbs[w];
-            if wb.p.is_null() || !wb.published || !wb.dead || wb.count < 1 || super::lists::state_bit(m, wb.p, WB_HAS_DIRTY_IO) {
-                continue;
-            }
-            for list in [wb.k().b_attached(), wb.k().b_dirty_time()] {
-                let nodes: Vec<Ptr> = entries(m, list).collect();
-                for node in nodes {
-                    let Some(i) = self.s.inode(node.sub(inode_fields::i_io_list)) else { continue };
-                    let k = self.s.inodes[i].k();
-                    let state = m.mem.peek(k.i_state().ptr());
-                    let active = m.mem.peek(super::shadow::sb(ptr_at(m, k.i_sb().ptr())).s_active().ptr()) != 0;
-                    let dax = m.mem.peek(k.i_dax().ptr()) != 0;
-                    self.s.inodes[i].cleanable = active && !dax && state & (I_FREEING | I_WILL_FREE | I_WB_SWITCH) == 0;
-                }
+            self.stamp_cleanable(m, w);
+        }
+    }
+
+    /// Marks the inodes that a cleaner run which begins now, or is due, has to move away from wb `w`.
+    pub(super) fn stamp_cleanable(&mut self, m: &Machine, w: usize) {
+        let wb = self.s.wbs[w];
+        if wb.p.is_null() || wb.root || !wb.published || !wb.dead || wb.count < 1 {
+            return;
+        }
+        if super::lists::state_bit(m, wb.p, WB_HAS_DIRTY_IO) {
+            self.not_cleanable(|i| i.wb == wb.p);
+            return;
+        }
+        for list in [wb.k().b_attached(), wb.k().b_dirty_time()] {
+            for node in entries(m, list) {
+                let Some(i) = self.s.inode(node.sub(inode_fields::i_io_list)) else { continue };
+                let k = self.s.inodes[i].k();
+                let state = m.mem.peek(k.i_state().ptr());
+                let active = m.mem.peek(super::shadow::sb(ptr_at(m, k.i_sb().ptr())).s_active().ptr()) != 0;
+                let dax = m.mem.peek(k.i_dax().ptr()) != 0;
+                self.s.inodes[i].cleanable = active && !dax && state & (I_FREEING | I_WILL_FREE | I_WB_SWITCH) == 0;
             }
         }
     }

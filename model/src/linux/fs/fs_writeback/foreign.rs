@@ -49,6 +49,7 @@ pub async fn wbc_attach_and_unlock_inode(wbc: &mut WritebackControl, inode: Inod
     if !inode_cgwb_enabled(inode) {
         return;
     }
+    emit(Tp::Call, inode.ptr(), 0);
     let wb = inode_to_wb(inode);
     wbc.wb = wb;
     wbc.inode = inode;
@@ -64,6 +65,7 @@ pub async fn wbc_attach_and_unlock_inode(wbc: &mut WritebackControl, inode: Inod
     if wb.dying() && (!wb.memcg_css().get().is_dying() || mutated(Mutant::H027)) {
         inode_switch_wbs(inode, wbc.wb_id).await;
     }
+    emit(Tp::Return, inode.ptr(), 0);
 }
 
 /// `wbc_attach_fdatawrite_inode`: the same for writeback that a task in `current` starts itself.

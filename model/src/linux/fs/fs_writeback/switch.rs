@@ -247,6 +247,7 @@ async fn push_isw(wb: BdiWriteback, node: Ptr) {
 /// `inode_switch_wbs`: asks for `inode` to be moved to the wb of memcg `new_wb_id`; asynchronous, and may silently do nothing.
 pub async fn inode_switch_wbs(inode: Inode, new_wb_id: u32) {
     kfn!(inode_switch_wbs);
+    emit(Tp::Call, inode.ptr(), u64::from(new_wb_id));
     if inode.i_state().read_once().await & I_WB_SWITCH != 0 {
         return;
     }
