@@ -4,6 +4,7 @@
 //! Everything that another task may race with is awaited. Atomic operations that return a value are fully ordered, void ones are
 //! not ordered at all; that and the barriers matter for cells declared [`weak`](Var::weak) while `Config::weak` is on.
 
+use super::backend;
 use super::machine::with;
 use super::mem::{Field, NULL, Ptr};
 use super::op::{Kind, Op};
@@ -91,11 +92,13 @@ impl<T: Word> Var<T> {
     /// Plain read.
     #[inline]
     pub fn get(self) -> T {
+        backend::touch_load(self.0);
         T::from_word(with(|m| m.read(self.0)))
     }
     /// Plain write.
     #[inline]
     pub fn set(self, v: T) {
+        backend::store(self.0, v.to_word());
         with(|m| m.write(self.0, v.to_word()));
     }
     #[track_caller]
@@ -191,10 +194,12 @@ impl Bits {
     }
     /// Plain read of the whole word.
     pub fn get(self) -> u64 {
+        backend::touch_load(self.0);
         with(|m| m.read(self.0))
     }
     /// Plain write of the whole word.
     pub fn set(self, v: u64) {
+        backend::store(self.0, v);
         with(|m| m.write(self.0, v));
     }
     /// Plain read-modify-write, under the word's lock.

@@ -653,7 +653,7 @@ impl Machine {
         (t.rcu > 0 && !t.rcu_lazy) || t.preempt_off > 0
     }
 
-    fn rcu_enter_now(&mut self, s: usize) {
+    pub(super) fn rcu_enter_now(&mut self, s: usize) {
         self.tasks[s].rcu_lazy = false;
         if self.config.weak {
             self.weak_reader(s, true);

@@ -12,6 +12,7 @@
 //! ([`kstruct!`](crate::kstruct)), `Copy` and addressed by [`Ptr`], whose value depends on who allocated it and not on the schedule.
 
 mod atomic;
+pub mod backend;
 mod callback;
 mod choose;
 mod event;

@@ -172,6 +172,7 @@ impl Machine {
     pub(super) fn declare_weak(&mut self, p: Ptr) {
         if self.config.weak && self.mem.mark_weak(p) {
             let (val, wr) = (self.mem.peek(p), self.mem.writer(p));
+            super::backend::declare(p, val);
             self.weak.cells.push(WeakCell { at: p, writes: vec![Write { val, wr, carries: View::new() }] });
         }
     }
@@ -179,6 +180,9 @@ impl Machine {
     /// A load of a weak cell: which write it reads is a choice among those that the task may still see.
     pub(super) fn weak_load(&mut self, p: Ptr) -> u64 {
         let (s, i) = (self.current, self.weak.index(p));
+        if let Some(v) = super::backend::given() {
+            return v;
+        }
         let newest = self.weak.cells[i].writes.len() as u32 - 1;
         let visible = newest - get(&self.weak.task(s).now, i) + 1;
         let stale = if visible > 1 && self.weak.stale < self.config.max_stale {
@@ -229,7 +233,7 @@ impl Machine {
     pub(super) fn weak_rmw(&mut self, s: usize, op: Op) -> (u64, u32) {
         let p = op.obj;
         let relaxed = op.b == RELAXED && matches!(op.kind, Kind::Add | Kind::Or | Kind::And);
-        let newest = self.mem.peek(p);
+        let newest = super::backend::given().unwrap_or_else(|| self.mem.peek(p));
         let new = op.applied(newest);
         let ordered = !relaxed && new.is_some();
         if ordered {
@@ -421,6 +425,7 @@ impl Machine {
 
 /// A read barrier in the running task.
 pub(super) fn rmb() {
+    super::backend::rmb();
     with(|m| {
         if m.config.weak {
             let s = m.current;
@@ -433,6 +438,7 @@ pub(super) fn rmb() {
 
 /// A write barrier in the running task.
 pub(super) fn wmb() {
+    super::backend::wmb();
     with(|m| {
         if m.config.weak {
             let s = m.current;
