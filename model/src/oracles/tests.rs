@@ -6,6 +6,7 @@ use crate::linux::fs::fs_writeback::{cgroup_writeback_by_id, define_wb_completio
 use crate::linux::fs::inode::{drop_nlink, iput, new_inode};
 use crate::linux::fs::super_::{alloc_super, kill_sb, sync_one_super};
 use crate::linux::include::backing_dev::wb_get_create_current;
+use crate::linux::include::backing_dev_defs::WB_HAS_DIRTY_IO;
 use crate::linux::include::cgroup_defs::{Cgroup, Css, Subsys};
 use crate::linux::include::fs::{Inode, SuperBlock};
 use crate::linux::include::writeback::WbReason;
@@ -14,8 +15,8 @@ use crate::linux::mm::backing_dev::{self, bdi_alloc, bdi_register, bdi_unregiste
 use crate::linux::mm::page_writeback::{balance_dirty_pages_ratelimited, folio_mark_dirty};
 use crate::mutants::{Mutant, set_mutant};
 use crate::rules::{Rules, set_rules};
-use crate::sync::kfree;
 use crate::sync::{Choice, Chooser, Config, Fut, Gfp, Level, Stop, cond_resched, set_chooser, spawn};
+use crate::sync::{emit, kfree, queue_delayed_work};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -413,4 +414,76 @@ fn mutants_of_writeback_and_switching_are_caught() {
         }
     }
     assert!(missed.is_empty(), "{missed:#?}");
+}
+
+// ---- violations by hand ------------------------------------------------------------------------------------------------
+
+/// What a task does wrong, and the rule that it breaks.
+const BY_HAND: &[(&str, Task)] = &[
+    ("LT-CSS-1", |w| Box::pin(async move { emit(Tp::Css, w.cg.subsys_memory().get().ptr(), 5) })),
+    ("LT-REF-9", |_| Box::pin(async { globals().isw_nr_in_flight().set(1) })),
+    ("LT-REF-8", |w| Box::pin(async move { w.sb.s_isw_nr_in_flight().set(1) })),
+    ("LT-ACC-1", |w| Box::pin(async move { w.bdi.wb().stat_writeback().set(1) })),
+    ("LT-ACC-2", |w| Box::pin(async move { w.bdi.tot_write_bandwidth().set(7) })),
+    ("LT-LIST-8a", |w| {
+        Box::pin(async move {
+            let _lock = w.inode.i_wb().get().list_lock().lock().await;
+            w.inode.i_wb().get().state().clear(1 << WB_HAS_DIRTY_IO);
+        })
+    }),
+    ("LT-LIST-8b", |w| {
+        Box::pin(async move {
+            let _lock = w.bdi.wb().list_lock().lock().await;
+            w.bdi.wb().state().or(1 << WB_HAS_DIRTY_IO);
+        })
+    }),
+    ("LT-LIST-1", |w| {
+        Box::pin(async move {
+            let _lock = globals().cgwb_lock().lock_irq().await;
+            w.inode.i_wb().get().bdi_node().del_rcu();
+        })
+    }),
+    ("LT-LIST-2", |w| {
+        Box::pin(async move {
+            let _lock = globals().cgwb_lock().lock_irq().await;
+            w.inode.i_wb().get().memcg_node().del();
+        })
+    }),
+    ("LT-REF-1", |w| Box::pin(async move { w.inode.i_wb().get().get().await })),
+    ("LT-REF-7", |w| {
+        Box::pin(async move {
+            w.bdi.wb().refcnt().tryget().await;
+        })
+    }),
+    ("LT-REF-10", |w| {
+        Box::pin(async move {
+            crate::kfn!(finish_writeback_work);
+            emit(Tp::Call, w.bdi.wb().ptr(), 1);
+        })
+    }),
+    ("LT-ISW-1", |w| Box::pin(async move { w.inode.i_state().or(crate::linux::include::fs::I_WB_SWITCH) })),
+    ("LT-ISW-2", |w| Box::pin(async move { w.inode.i_wb().set(w.bdi.wb()) })),
+    ("LT-ISW-4", |w| {
+        Box::pin(async move {
+            w.bdi.wb().switch_wbs_ctxs().del_all().await;
+        })
+    }),
+    ("LT-MEM-7", |w| Box::pin(async move { kfree(w.sb.ptr()) })),
+    ("LT-PROG-10", |w| Box::pin(async move { w.bdi.wb().state().or(1 << WB_HAS_DIRTY_IO) })),
+    ("LT-PROG-12", |w| {
+        Box::pin(async move {
+            w.bdi.wb().state().clear(1);
+            queue_delayed_work(w.bdi.wb().bw_dwork()).await;
+        })
+    }),
+];
+
+#[test]
+fn each_violation_by_hand_is_seen() {
+    for (rule, task) in BY_HAND {
+        let seen = sample(Rules::mainline(), None, &Config::default(), true, 1..2, &[*task]);
+        assert!(seen.contains_key(rule), "{rule} is not seen: {seen:#?}");
+    }
+    let seen = sample(Rules::mainline(), None, &Config::default(), true, 1..2, &[|_| Box::pin(async {})]);
+    assert!(seen.is_empty(), "{seen:#?}");
 }
