@@ -126,17 +126,28 @@ mutants! {
 
 thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+    static PASSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is this mutant in force on this thread?
+/// Is this mutant in force on this thread? Its hook counts as passed from then on.
 #[inline]
 pub fn mutated(m: Mutant) -> bool {
-    ACTIVE.with(Cell::get) == Some(m)
+    let active = ACTIVE.with(Cell::get) == Some(m);
+    if active {
+        PASSED.with(|x| x.set(true));
+    }
+    active
 }
 
-/// Puts a mutant in force on this thread, or none.
+/// Puts a mutant in force on this thread, or none. Its hook was not passed yet.
 pub fn set_mutant(m: Option<Mutant>) {
     ACTIVE.with(|x| x.set(m));
+    PASSED.with(|x| x.set(false));
+}
+
+/// Was the hook of the mutant in force passed since it was put in force? If not, nothing was changed.
+pub fn hook_passed() -> bool {
+    PASSED.with(Cell::get)
 }
 
 /// The row with this id.

@@ -1,0 +1,103 @@
+//! Cases and rule sets by name or path: the built-in corpus, and files.
+
+use crate::problem::Problem;
+use std::path::Path;
+use wbmodel::cases::{self, Case, Finding, RuleSet};
+use wbmodel::mutants;
+use wbmodel::oracles;
+use wbmodel::rules::Rules;
+
+mod built_in {
+    include!(concat!(env!("OUT_DIR"), "/corpus.rs"));
+}
+
+/// A case as it was asked for, with its text for messages.
+#[derive(Clone)]
+pub struct Subject {
+    /// Name of a built-in case, or path of a file: what the command line accepts.
+    pub source: String,
+    /// Name of the file in messages.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// The case.
+    pub case: Case,
+}
+
+impl Subject {
+    fn parse(source: String, file: String, text: String) -> Result<Subject, Problem> {
+        let case = cases::parse(&file, &text).map_err(|e| Problem::File(Box::new(e)))?;
+        let s = Subject { source, file, text, case };
+        s.check_names()?;
+        Ok(s)
+    }
+
+    /// Names that the parser of cases cannot know.
+    fn check_names(&self) -> Result<(), Problem> {
+        let invariant = |id: &str, span| match oracles::invariant(id) {
+            Some(_) => Ok(()),
+            None => Err(Problem::at(format!("no invariant called `{id}`"), "`wbcheck list invariants` shows all", &self.file, &self.text, span)),
+        };
+        for e in &self.case.expect {
+            e.violates.iter().try_for_each(|id| invariant(id, e.span))?;
+        }
+        for f in &self.case.findings {
+            f.violation.iter().try_for_each(|id| invariant(id, f.span))?;
+            if let Some(id) = f.mutant.as_ref().filter(|id| mutants::by_id(id).is_none()) {
+                let message = format!("no mutant called `{id}`");
+                return Err(Problem::at(message, "`wbcheck list mutants` shows all", &self.file, &self.text, f.span));
+            }
+        }
+        Ok(())
+    }
+
+    /// Error about one of its findings.
+    pub fn finding_problem(&self, f: &Finding, message: impl Into<String>, help: impl Into<String>) -> Problem {
+        Problem::at(message, help, &self.file, &self.text, f.span)
+    }
+}
+
+/// Names of the built-in cases, in order.
+pub fn case_names() -> impl Iterator<Item = &'static str> {
+    built_in::CASES.iter().map(|c| c.0)
+}
+
+/// Names of the built-in rule sets and of those in the corpus, in order.
+pub fn rules_names() -> impl Iterator<Item = &'static str> {
+    Rules::BUILT_IN.iter().map(|r| r.0).chain(built_in::RULES.iter().map(|r| r.0))
+}
+
+/// Looks like a path and not like a name.
+fn is_path(s: &str) -> bool {
+    s.contains(['/', '\\']) || s.ends_with(".kdl") || Path::new(s).is_file()
+}
+
+/// A case by name or path.
+pub fn case(name: &str) -> Result<Subject, Problem> {
+    match built_in::CASES.iter().find(|c| c.0 == name) {
+        Some((stem, text)) => Subject::parse(name.to_string(), format!("corpus/cases/{stem}.kdl"), (*text).to_string()),
+        None if is_path(name) => Subject::parse(name.to_string(), name.to_string(), cases::read_text(Path::new(name))?),
+        None => Err(Problem::unknown("case", name, case_names(), "cases")),
+    }
+}
+
+/// All built-in cases.
+pub fn all_cases() -> Result<Vec<Subject>, Problem> {
+    case_names().map(case).collect()
+}
+
+/// A rule set by name or path.
+pub fn rules(name: &str) -> Result<RuleSet, Problem> {
+    if let Some(r) = RuleSet::built_in(name) {
+        return Ok(r);
+    }
+    let set = match built_in::RULES.iter().find(|r| r.0 == name) {
+        Some((stem, text)) => cases::parse_rules(&format!("corpus/rules/{stem}.kdl"), text).map_err(|e| Problem::File(Box::new(e)))?,
+        None if is_path(name) => cases::load_rules(Path::new(name))?,
+        None => return Err(Problem::unknown("rule set", name, rules_names(), "rules")),
+    };
+    match set.known.iter().find(|id| oracles::invariant(id).is_none()) {
+        Some(id) => Err(Problem::unknown("invariant", id, oracles::INVARIANTS.iter().map(|i| i.id), "invariants")),
+        None => Ok(set),
+    }
+}

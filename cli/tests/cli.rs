@@ -1,0 +1,239 @@
+//! The program as its users meet it: exit codes, lines, messages.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const CASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/removed-owner.kdl");
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn wbcheck(dir: &TempDir, args: &[&str]) -> Ran {
+    let out = Command::cargo_bin("wbcheck").expect("the binary is built").current_dir(dir.path()).args(args).output().expect("it runs");
+    let text = |b: Vec<u8>| String::from_utf8(b).expect("UTF-8");
+    Ran { code: out.status.code().expect("no signal"), out: text(out.stdout), err: text(out.stderr) }
+}
+
+fn temp() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn write(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let p = dir.path().join(name);
+    std::fs::write(&p, bytes).expect("written");
+    p
+}
+
+fn lines(out: &str, kind: &str) -> Vec<Value> {
+    out.lines().map(|l| serde_json::from_str::<Value>(l).expect("one object a line")).filter(|v| v["type"] == kind).collect()
+}
+
+/// Checks the fixture under mainline and gives the path of the finding for LT-LOOK-3.
+fn finding(dir: &TempDir) -> String {
+    let r = wbcheck(dir, &["check", "--case", CASE, "--rules", "mainline", "--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let replay = lines(&r.out, "result").into_iter().find(|l| l["invariant"] == "LT-LOOK-3").expect("declared")["replay"].clone();
+    replay.as_str().and_then(|c| c.strip_prefix("wbcheck replay ")).expect("a command").to_string()
+}
+
+#[test]
+fn built_in_rule_sets_break_what_they_declare_and_nothing_else() {
+    let d = temp();
+    let r = wbcheck(&d, &["check", "--case", CASE, "--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let results = lines(&r.out, "result");
+    let violated: Vec<_> = results.iter().filter(|l| l["status"] == "violated").map(|l| (l["rules"].as_str(), l["invariant"].as_str())).collect();
+    assert_eq!(violated, [(Some("mainline"), Some("LT-LOOK-3")), (Some("mainline"), Some("LT-LOOK-4"))]);
+    for field in ["rules", "case", "invariant", "status", "expected", "executions", "traces", "exhaustive", "bound", "seconds", "replay"] {
+        assert!(results.iter().all(|l| l.get(field).is_some()), "{field}");
+    }
+    assert_eq!(lines(&r.out, "header")[0]["schema"], 1);
+    let summary = &lines(&r.out, "summary")[0];
+    assert_eq!((&summary["ok"], &summary["exit"]), (&Value::Bool(true), &Value::from(0)));
+}
+
+#[test]
+fn one_switch_turned_back_gives_1_and_names_the_invariant() {
+    let d = temp();
+    let rules = write(&d, "half.kdl", "schema 1\nrules \"half\" base=\"tree-until-release\" {\n    set \"R-TREE-OUT\" \"kill\"\n}\n");
+    let r = wbcheck(&d, &["check", "--case", CASE, "--rules", rules.to_str().unwrap()]);
+    assert_eq!(r.code, 1, "{}{}", r.out, r.err);
+    assert!(r.out.contains("FAIL  LT-LOOK-3"), "{}", r.out);
+    let replay = r.out.lines().find_map(|l| l.trim().strip_prefix("replay    wbcheck ").filter(|c| c.contains("LT-LOOK-3"))).expect("a command");
+    assert_eq!(wbcheck(&d, &replay.split(' ').collect::<Vec<_>>()).code, 1);
+}
+
+#[test]
+fn a_declared_violation_that_does_not_happen_fails() {
+    let d = temp();
+    let text = std::fs::read_to_string(CASE).unwrap().replace("expect \"*\" holds", "expect \"*\" violates \"LT-LOCK-1\"");
+    let case = write(&d, "less.kdl", text);
+    let r = wbcheck(&d, &["check", "--case", case.to_str().unwrap(), "--rules", "wb-list"]);
+    assert_eq!(r.code, 1, "{}", r.out);
+    assert!(r.out.contains("LESS  LT-LOCK-1"), "{}", r.out);
+    let r = wbcheck(&d, &["check", "--case", case.to_str().unwrap(), "--rules", "wb-list", "--max-executions", "5"]);
+    assert_eq!(r.code, 3, "no verdict within a lowered budget: {}", r.out);
+}
+
+#[test]
+fn what_is_never_reached_is_vacuous() {
+    let d = temp();
+    let case = write(&d, "far.kdl", std::fs::read_to_string(CASE).unwrap().replace("reach \"cgwb_kill\"", "reach \"sync_inodes_sb\""));
+    let r = wbcheck(&d, &["check", "--case", case.to_str().unwrap(), "--rules", "wb-list"]);
+    assert_eq!(r.code, 4, "{}{}", r.out, r.err);
+    assert!(r.out.contains("never reached sync_inodes_sb"), "{}", r.out);
+}
+
+#[test]
+fn output_is_the_same_with_one_and_two_jobs() {
+    let d = temp();
+    for format in ["human", "json"] {
+        let run = |jobs: &str| wbcheck(&d, &["check", "--case", CASE, "--case", CASE, "--format", format, "--no-times", "--jobs", jobs]).out;
+        assert_eq!(run("1"), run("2"));
+    }
+}
+
+#[test]
+fn shards_together_are_the_whole() {
+    let d = temp();
+    let count = |shard: &str| lines(&wbcheck(&d, &["check", "--case", CASE, "--format", "json", "--shard", shard]).out, "case").len();
+    assert_eq!([count("1/2"), count("2/2"), count("1/1")], [2, 1, 3]);
+}
+
+#[test]
+fn a_finding_replays_with_the_same_trace_and_explains_itself() {
+    let d = temp();
+    let file = finding(&d);
+    let r = wbcheck(&d, &["replay", &file, "--times", "1000", "--format", "json"]);
+    assert_eq!(r.code, 1, "{}{}", r.out, r.err);
+    let line = &lines(&r.out, "replay")[0];
+    assert_eq!((&line["times"], &line["same"]), (&Value::from(1000), &Value::from(1000)));
+    assert_eq!(line["diverged"], Value::Array(Vec::new()));
+    let r = wbcheck(&d, &["explain", &file]);
+    assert_eq!(r.code, 0, "{}", r.err);
+    for word in ["FAIL  LT-LOOK-3", "expected", "observed", "step |", "cgroup_writeback_by_id", "breaks"] {
+        assert!(r.out.contains(word), "{word}: {}", r.out);
+    }
+}
+
+#[test]
+fn a_shrunk_finding_is_smaller_and_still_fails() {
+    let d = temp();
+    let file = finding(&d);
+    let r = wbcheck(&d, &["shrink", &file, "--format", "json", "--max-executions", "3000"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let line = &lines(&r.out, "shrink")[0];
+    let size = |when: &str, what: &str| line[when][what].as_u64().unwrap();
+    for what in ["operations", "tasks", "preemptions", "switches", "steps"] {
+        assert!(size("after", what) <= size("before", what), "{what}: {line}");
+    }
+    assert!(size("after", "tasks") <= 3 && size("after", "preemptions") <= 4, "{line}");
+    let r = wbcheck(&d, &["replay", line["file"].as_str().unwrap()]);
+    assert_eq!(r.code, 1, "{}", r.out);
+    assert!(!r.out.contains("does not apply"), "{}", r.out);
+}
+
+#[test]
+fn decisions_that_no_longer_apply_are_told() {
+    let d = temp();
+    let text = std::fs::read_to_string(CASE).unwrap() + "finding rules=\"wb-list\" violation=\"LT-LOOK-3\" {\n    run \"kworker:nothing(wb#9)\" steps=3\n}\n";
+    let r = wbcheck(&d, &["replay", write(&d, "old.kdl", text).to_str().unwrap()]);
+    assert_eq!(r.code, 4, "{}{}", r.out, r.err);
+    assert!(r.out.contains("does not apply") && r.out.contains("kworker:nothing(wb#9)"), "{}", r.out);
+}
+
+#[test]
+fn a_mutant_is_caught_and_its_finding_replays() {
+    let d = temp();
+    let r = wbcheck(&d, &["mutants", "--mutant", "V2-M01", "--case", CASE, "--tier", "fast", "--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let line = &lines(&r.out, "mutant")[0];
+    assert_eq!((&line["status"], &line["invariant"]), (&Value::from("caught"), &Value::from("LT-LOOK-3")));
+    for field in ["id", "case", "scheduler", "executions", "seconds", "replay"] {
+        assert!(!line[field].is_null(), "{field}");
+    }
+    let file = line["replay"].as_str().unwrap().strip_prefix("wbcheck replay ").unwrap();
+    assert_eq!(wbcheck(&d, &["replay", file]).code, 1);
+}
+
+#[test]
+fn a_mutant_that_no_case_reaches_is_unreached() {
+    let d = temp();
+    let r = wbcheck(&d, &["mutants", "--mutant", "H-008", "--case", CASE, "--tier", "fast", "--format", "json"]);
+    assert_eq!(r.code, 1, "{}{}", r.out, r.err);
+    assert_eq!(lines(&r.out, "mutant")[0]["status"], "unreached");
+}
+
+/// One clear error: exit 2, the words, a help line, nothing on stdout that looks like a result, no bug.
+#[track_caller]
+fn refused(r: &Ran, words: &[&str]) {
+    assert_eq!(r.code, 2, "{}{}", r.out, r.err);
+    assert_eq!(r.err.matches("error:").count(), 1, "{}", r.err);
+    for w in words.iter().chain(&["help:"]) {
+        assert!(r.err.contains(w), "{w} in {}", r.err);
+    }
+    assert!(!r.out.contains("\"result\"") && !r.err.contains("bug"), "{}{}", r.out, r.err);
+}
+
+#[test]
+fn bad_files_give_one_error_with_its_place() {
+    let d = temp();
+    let good = std::fs::read_to_string(CASE).unwrap();
+    let path = |p: &Path| p.to_str().unwrap().to_string();
+    let file = |name: &str, bytes: &[u8]| path(&write(&d, name, bytes));
+    let cases: Vec<(String, &str)> = vec![
+        (file("cut.kdl", &good.as_bytes()[..good.len() / 2]), "cut.kdl:"),
+        (file("utf.kdl", &[good.as_bytes(), b"\n\xff\xfe"].concat()), "utf.kdl:24:1"),
+        (file("new.kdl", good.replace("schema 1", "schema 99").as_bytes()), "new.kdl:1:"),
+        (file("op.kdl", good.replace("by-id", "by-ib").as_bytes()), "op.kdl:17:"),
+        (file("object.kdl", good.replace("inode \"f\" sb=\"fs\"", "inode \"f\" sb=\"gs\"").as_bytes()), "object.kdl:10:"),
+        (file("deep.kdl", &[b"schema 1\n".as_slice(), &b"a {".repeat(100_000)].concat()), "deep.kdl:"),
+        (file("big.kdl", &vec![b' '; 100_000_000]), "big.kdl"),
+        (file("invariant.kdl", good.replace("LT-LOOK-3", "LT-LOOK-33").as_bytes()), "invariant.kdl:20:"),
+        (file("empty.kdl", b""), "empty.kdl"),
+        (path(&d.path().join("missing.kdl")), "missing.kdl"),
+    ];
+    for (p, place) in &cases {
+        for verb in ["check", "replay", "shrink", "explain"] {
+            let args: &[&str] = if verb == "check" { &["check", "--case", p] } else { &[verb, p] };
+            refused(&wbcheck(&d, args), &[place]);
+        }
+    }
+    let finding = |decisions: &str| good.clone() + "finding rules=\"mainline\" violation=\"LT-LOOK-3\" { " + decisions + " }\n";
+    let nobody = file("nobody.kdl", finding("run \"nobody\" steps=1").as_bytes());
+    refused(&wbcheck(&d, &["replay", &nobody]), &["nobody", "nobody.kdl:23:"]);
+    let mutant = file("mutant.kdl", (good.clone() + "finding rules=\"mainline\" mutant=\"V9\" violation=\"LT-LOOK-3\"\n").as_bytes());
+    refused(&wbcheck(&d, &["replay", &mutant]), &["V9", "mutant.kdl:23:"]);
+    let rules = file("rules.kdl", b"schema 1\nrules \"x\" base=\"mainline\" {\n    set \"R-TREE-OUT\" \"kil\"\n}\n");
+    refused(&wbcheck(&d, &["check", "--case", CASE, "--rules", &rules]), &["rules.kdl:3:", "kill"]);
+}
+
+#[test]
+fn unknown_names_are_refused_with_a_suggestion() {
+    let d = temp();
+    refused(&wbcheck(&d, &["check", "--case", "nope"]), &["nope"]);
+    refused(&wbcheck(&d, &["check", "--case", CASE, "--rules", "mainlin"]), &["did you mean `mainline`"]);
+    refused(&wbcheck(&d, &["check", "--case", CASE, "--scheduler", "portfolo"]), &["did you mean `portfolio`"]);
+    refused(&wbcheck(&d, &["mutants", "--mutant", "V2-M99"]), &["V2-M99"]);
+    for bad in [&["check", "--shard", "3/2"][..], &["check", "--jobs", "0"], &["frobnicate"], &["replay"], &["check", "--max-seconds", "-1"]] {
+        assert_eq!(wbcheck(&d, bad).code, 2, "{bad:?}");
+    }
+    assert_eq!(wbcheck(&d, &["--help"]).code, 0);
+}
+
+#[test]
+fn list_shows_what_other_commands_accept() {
+    let d = temp();
+    let r = wbcheck(&d, &["list", "--format", "json"]);
+    assert_eq!(r.code, 0);
+    let items = lines(&r.out, "item");
+    for (kind, name) in [("rules", "tree-until-release"), ("invariant", "LT-LOOK-3"), ("mutant", "V2-M25"), ("switch", "R-TREE-OUT"), ("scheduler", "dpor")] {
+        assert!(items.iter().any(|i| i["kind"] == kind && i["name"] == name), "{kind} {name}");
+    }
+    assert_eq!(wbcheck(&d, &["explain", "LT-LOOK-3"]).code, 0);
+}
