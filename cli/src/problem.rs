@@ -63,7 +63,12 @@ impl Problem {
         // The report's own heading (a code, a cross) is replaced by ours.
         let text = text.trim_start();
         let text = text.strip_prefix("wbcheck::file").unwrap_or(text).trim_start();
-        eprint!("error: {}", text.strip_prefix("× ").unwrap_or(text));
+        // Without a place in the text, the report would not name the file either.
+        let file = match self {
+            Problem::File(e) if e.position().is_none() => format!("{}:1:1: ", e.file()),
+            _ => String::new(),
+        };
+        eprint!("error: {file}{}", text.strip_prefix("× ").unwrap_or(text));
         if diagnostic.help().is_none() {
             eprintln!("  help: the format is KDL, as in corpus/cases and corpus/rules; `wbcheck list` names what it may refer to");
         }
