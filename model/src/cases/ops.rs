@@ -113,6 +113,8 @@ ops! {
         dax: bool = "dax" or false,
         /// It is a block-device inode.
         blkdev: bool = "blkdev" or false,
+        /// Device of a block-device inode; otherwise, and by default, that of the file system.
+        bdi: Option<BdiRef> = "bdi" or None,
         /// It is the whole disk's block-device inode: its free drops a reference on the device.
         disk: bool = "disk" or false,
         /// Its pages stay under writeback until an interrupt completes them.

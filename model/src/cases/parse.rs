@@ -239,11 +239,16 @@ fn stmt(n: &KdlNode, names: &Names, here: u8) -> Result<Stmt, Bad> {
     let op = Op::read(name, &mut r).unwrap_or_else(|| Err(Bad::new("unknown operation")))?;
     let known: Vec<&str> = info.params.iter().map(|p| p.0).filter(|p| !p.is_empty()).collect();
     r.done(&known)?;
-    check_amounts(&op).map_err(|b| b.at(n.span()))?;
+    check_op(&op).map_err(|b| b.at(n.span()))?;
     Ok(Stmt { op, span: span(n) })
 }
 
-fn check_amounts(op: &Op) -> Result<(), Bad> {
+fn check_op(op: &Op) -> Result<(), Bad> {
+    if let Op::Inode { blkdev: false, bdi, disk, .. } = op {
+        if *disk || bdi.is_some() {
+            return Err(Bad::new("only a block-device inode has a disk or a device of its own").help("add blkdev=#true"));
+        }
+    }
     let (Op::Dirty { pages: amount, .. } | Op::Noise { steps: amount } | Op::Tick { jiffies: amount }) = op else {
         return Ok(());
     };

@@ -278,6 +278,7 @@ impl Oracles {
 
     fn traced(&mut self, m: &mut Machine, e: &Event, s: usize) {
         match e.tp {
+            Tp::Kept => self.kept(e.obj, e.val, s),
             Tp::Css => self.css_step(m, e.obj, e.val),
             Tp::WritePages => {
                 if let Some(i) = self.s.inode(e.obj) {

@@ -95,6 +95,13 @@ impl Oracles {
         }
     }
 
+    /// The case keeps a reference for the running task, or hands it back.
+    pub(super) fn kept(&mut self, wb: Ptr, takes: u64, s: usize) {
+        if let Some(i) = self.s.wb(wb).filter(|&i| !self.s.wbs[i].root) {
+            self.s.hold(s, i, if takes == 1 { -1 } else { 1 });
+        }
+    }
+
     /// A task ended: it must not take references with it.
     pub(super) fn refs_exit(&mut self, m: &mut Machine, s: usize) {
         let Some(slot) = self.s.slots.get(s) else { return };

@@ -36,6 +36,8 @@ pub enum Tp {
     WritePages,
     /// Pages of inode obj became dirty: val = number.
     DirtyPages,
+    /// The case takes over (val 1) or gives back (val 0) a reference on wb obj from or to the running task.
+    Kept,
     /// Something else, by convention between one module and one oracle: val = payload.
     Note,
 }

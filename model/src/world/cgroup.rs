@@ -72,7 +72,7 @@ async fn put_or_keep(view: View<'_>, wb: BdiWriteback, keep: Option<WbRef>) -> i
         return ENOMEM;
     }
     match keep {
-        Some(k) => view.store(view.objects.wbs(), k.index(), wb.ptr()).await,
+        Some(k) => view.keep_wb(k, wb).await,
         None => wb.put().await,
     }
     0

@@ -15,7 +15,7 @@ use crate::linux::fs::inode::{drop_nlink, ihold, ilookup, iput, new_inode};
 use crate::linux::fs::super_::{alloc_super, hold_super, kill_sb, put_super, retire_super, sync_one_super};
 use crate::linux::globals;
 use crate::linux::include::backing_dev::{inode_to_wb, wb_get_create_current, wb_has_dirty_io};
-use crate::linux::include::backing_dev_defs::{BdiWriteback, wb_fields};
+use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, wb_fields};
 use crate::linux::include::cgroup_defs::{Css, Subsys, WbCompletion};
 use crate::linux::include::fs::{I_DIRTY_SYNC, I_DIRTY_TIME, Inode, SuperBlock};
 use crate::linux::include::writeback::WbReason;
@@ -127,9 +127,13 @@ async fn enter_mount(view: View<'_>, sb: SbRef) -> Result<SuperBlock, i64> {
 }
 
 async fn create(view: View<'_>, op: &Op, is_immortal: bool) -> Result<i64, i64> {
-    let Op::Inode { inode, sb, dax, blkdev, disk, async_io } = *op else { return Err(ENOENT) };
+    let Op::Inode { inode, sb, dax, blkdev, bdi, disk, async_io } = *op else { return Err(ENOENT) };
+    let of_disk = match bdi {
+        Some(b) => device(view, b).await?,
+        None => BackingDevInfo::NULL,
+    };
     let s = enter_mount(view, sb).await?;
-    let bdi = s.s_bdi().get();
+    let bdi = if of_disk.is_null() { s.s_bdi().get() } else { of_disk };
     let i = if blkdev {
         if disk {
             bdi_get(bdi).await;
@@ -277,7 +281,7 @@ async fn hold(view: View<'_>, wb: WbRef, inode: InodeRef) -> Result<i64, i64> {
     }
     w.get().await;
     drop(i_lock);
-    view.store(view.objects.wbs(), wb.index(), w.ptr()).await;
+    view.keep_wb(wb, w).await;
     Ok(0)
 }
 

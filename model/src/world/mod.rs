@@ -146,7 +146,7 @@ impl World {
             let world = self.clone();
             spawn(i as u16, level, t.cpu, Box::pin(async move { world.run_task(i as u16).await }));
         }
-        if !inner.case.teardown.is_empty() {
+        if !inner.case.teardown.is_empty() || !inner.case.names.wbs.is_empty() {
             let world = self.clone();
             with(|m| m.at_rest(move || world.tear_down()));
         }
@@ -159,7 +159,18 @@ impl World {
                 return end;
             }
         }
-        End::Complete
+        // What the case still keeps of wbs would look like a leak.
+        let world = self.clone();
+        let kept = (0..self.0.case.names.wbs.len()).map(|i| cases::WbRef(i as u16));
+        let kept: Vec<_> = kept.filter(|w| !self.0.objects.borrow().wbs().slot(u32::from(w.0)).get().is_null()).collect();
+        if kept.is_empty() {
+            return End::Complete;
+        }
+        Machine::settle(Box::pin(async move {
+            for w in kept {
+                world.view(Place::Teardown).take_wb(w).await.put().await;
+            }
+        }))
     }
 
     fn body(&self, place: Place) -> &[Stmt] {

@@ -8,7 +8,7 @@ use crate::linux::Table;
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback};
 use crate::linux::include::cgroup_defs::Cgroup;
 use crate::linux::include::fs::{Inode, SuperBlock};
-use crate::sync::{NULL, Ptr, immortal, kzalloc_nofail};
+use crate::sync::{NULL, Ptr, Tp, emit, immortal, kzalloc_nofail};
 
 const BDIS: u32 = MAX_BDIS as u32;
 const CGROUPS: u32 = MAX_CGROUPS as u32;
@@ -111,7 +111,16 @@ impl View<'_> {
     }
     /// Takes a kept reference out of its slot.
     pub async fn take_wb(self, w: WbRef) -> BdiWriteback {
-        BdiWriteback(self.objects.wbs().slot(w.index() as u32).xchg(Ptr(0)).await)
+        let wb = self.objects.wbs().slot(w.index() as u32).xchg(NULL).await;
+        if !wb.is_null() {
+            emit(Tp::Kept, wb, 0);
+        }
+        BdiWriteback(wb)
+    }
+    /// Keeps the running task's reference in a slot.
+    pub async fn keep_wb(self, w: WbRef, wb: BdiWriteback) {
+        emit(Tp::Kept, wb.ptr(), 1);
+        self.store(self.objects.wbs(), w.index(), wb.ptr()).await;
     }
     /// Changes a count of the case's references and yields the new one.
     pub fn count<const N: u32>(self, table: Table<N>, index: usize, by: i32) -> u32 {
