@@ -163,6 +163,7 @@ fn trace_text(m: &Machine, tp: Tp, obj: Ptr, val: u64) -> String {
         Tp::Css => format!("css {o} reaches state {val}"),
         Tp::Mark => format!("mark {val}"),
         Tp::WritePages => format!("{val} pages of {o} submitted"),
+        Tp::Kept => format!("{o} {}", if val == 1 { "kept by the case" } else { "given back by the case" }),
         Tp::DirtyPages => format!("{val} pages of {o} dirtied"),
         Tp::Note => format!("{o}: {}", word(m, val)),
     }
