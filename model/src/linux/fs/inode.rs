@@ -27,6 +27,10 @@ pub async fn new_inode(sb: SuperBlock) -> Inode {
     inode.i_hashed().set(true);
     inode.i_io_list().init();
     inode.i_wb_list().init();
+    // The lockless loads of the barrier pairs ORD-2 and ORD-15.
+    inode.i_state().weak();
+    inode.i_wb().weak();
+    inode.nr_dirty().weak();
     let _lock = sb.s_inode_list_lock().lock().await;
     inode.i_sb_list().add(sb.s_inodes());
     inode

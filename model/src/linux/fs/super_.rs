@@ -28,6 +28,9 @@ pub fn alloc_super(bdi: BackingDevInfo, own_bdi: bool, cgroupwb: bool) -> SuperB
     sb.s_count().set(1);
     sb.s_inodes().init();
     sb.s_inodes_wb().init();
+    // ORD-1.
+    sb.s_active().weak();
+    sb.s_isw_nr_in_flight().weak();
     sb.s_list().add_tail(globals().super_blocks());
     sb
 }
