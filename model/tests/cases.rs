@@ -145,3 +145,134 @@ proptest! {
         }
     }
 }
+
+/// A small source of choices, so that one number names a random case.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+    fn flag(&mut self) -> bool {
+        self.below(2) == 1
+    }
+    fn text(&mut self) -> String {
+        (0..self.below(12)).map(|_| ['a', ' ', '"', '\\', '\n', '\u{7}', 'é', '{', '}', '/', '\u{2066}', '#'][self.below(12)]).collect()
+    }
+}
+
+/// A random well-formed case: everything is made in the setup, then used anywhere.
+fn random_case(seed: u64) -> Case {
+    use cases::{BdiRef, Expect, Finding, InodeRef, SbRef, Search, Span, Task, TaskRef, WbRef};
+    let mut d = Dice(seed);
+    let mut c = Case { name: "random".into(), about: d.text(), source: d.text(), ..Case::default() };
+    let (bdis, cgroups, sbs, inodes, tasks) = (1 + d.below(3), 1 + d.below(4), 1 + d.below(2), 1 + d.below(4), 1 + d.below(4));
+    for i in 0..bdis {
+        c.names.bdis.push(format!("b{i}"));
+        c.setup.push(Op::Bdi { bdi: BdiRef(i as u16) }.into());
+    }
+    for i in 1..=cgroups {
+        let up = d.below(i);
+        c.names.cgroups.push(if up == 0 { format!("c{i}") } else { format!("{}/c{i}", c.names.cgroups[up]) });
+        c.setup.push(Op::Cgroup { cgroup: CgroupRef(i as u16), memory: d.flag(), io: d.flag() }.into());
+    }
+    for i in 0..sbs {
+        c.names.sbs.push(format!("s{i}"));
+        c.setup.push(Op::Sb { sb: SbRef(i as u16), bdi: BdiRef(d.below(bdis) as u16), own_bdi: d.flag(), cgroup_writeback: d.flag() }.into());
+    }
+    for i in 0..inodes {
+        c.names.inodes.push(format!("i{i}"));
+        let blkdev = d.flag();
+        let bdi = (blkdev && d.flag()).then(|| BdiRef(d.below(bdis) as u16));
+        let op =
+            Op::Inode { inode: InodeRef(i as u16), sb: SbRef(d.below(sbs) as u16), dax: d.flag(), blkdev, bdi, disk: blkdev && d.flag(), async_io: d.flag() };
+        c.setup.push(op.into());
+    }
+    c.names.tasks = (0..tasks).map(|i| format!("t{i}")).collect();
+    for _ in 0..tasks {
+        let mut body = Vec::new();
+        for _ in 0..d.below(6) {
+            let (bdi, cgroup) = (BdiRef(d.below(bdis) as u16), CgroupRef(d.below(cgroups + 1) as u16));
+            let (inode, sb) = (InodeRef(d.below(inodes) as u16), SbRef(d.below(sbs) as u16));
+            let id = if d.flag() { CssId::Of(cgroup) } else { CssId::Number(d.below(20) as u32) };
+            let op = match d.below(14) {
+                0 => Op::Dirty { inode, cgroup, pages: 1 + d.below(9) as u32 },
+                1 => Op::ById { bdi, id, wait: d.flag() },
+                2 => Op::Switch { inode, to: id },
+                3 => Op::Noise { steps: 1 + d.below(9) as u32 },
+                4 => Op::Join { task: TaskRef(d.below(tasks) as u16) },
+                5 => Op::Writeback { inode, wait: d.flag() },
+                6 => {
+                    let wb = WbRef(c.names.wbs.len() as u16);
+                    c.names.wbs.push(format!("w{}", wb.0));
+                    match d.below(3) {
+                        0 => Op::Hold { wb, inode },
+                        1 => Op::GetCreate { bdi, cgroup, keep: Some(wb) },
+                        _ => Op::GetCreateCurrent { bdi, cgroup, keep: Some(wb) },
+                    }
+                }
+                7 => Op::Rmdir { cgroup },
+                8 => Op::Umount { sb },
+                9 => Op::Throttle { bdi, cgroup },
+                10 => Op::Unplug { bdi },
+                11 => Op::Close { inode },
+                12 => Op::EnableIo { cgroup },
+                _ => Op::Flush {},
+            };
+            body.push(op.into());
+        }
+        let irq = [Irq::None, Irq::Soft, Irq::Hard][d.below(3)];
+        c.tasks.push(Task { cpu: d.flag().then(|| d.below(4) as u32), irq, body, span: Span::default() });
+    }
+    c.machine.preempt_rcu = d.flag();
+    c.machine.timers = d.below(3) as u32;
+    c.ask = (0..d.below(3)).map(|i| format!("site{i}")).collect();
+    c.reach = (0..d.below(3)).map(|i| format!("fn{i}")).collect();
+    if d.flag() {
+        c.expect.push(Expect { rules: "*".into(), violates: (0..d.below(3)).map(|i| format!("LT-X-{i}")).collect(), span: Span::default() });
+    }
+    c.search =
+        Search { engine: d.flag().then(|| d.text()), preemptions: d.flag().then_some(3), executions: None, seed: d.flag().then_some(1 << 50), depth: None };
+    for _ in 0..d.below(3) {
+        let mut f = Finding { rules: "mainline".into(), mutant: d.flag().then(|| "V2-M01".into()), violation: None, ..Finding::default() };
+        for _ in 0..d.below(5) {
+            f.decisions.push(if d.flag() {
+                Decision::Run { task: d.text(), steps: d.flag().then_some(7), until: d.flag().then(|| d.text()) }
+            } else {
+                Decision::Choose { site: d.text(), value: d.below(5) as u32 }
+            });
+        }
+        c.findings.push(f);
+    }
+    c
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_random_case_round_trips(seed in any::<u64>()) {
+        let case = random_case(seed);
+        let text = cases::print(&case);
+        match cases::parse("random", &text) {
+            Ok(again) => prop_assert_eq!(again, case),
+            Err(e) => prop_assert!(false, "{}\n{}", e.one_line(), text),
+        }
+    }
+
+    #[test]
+    fn a_random_case_boots_or_says_why_not(seed in any::<u64>()) {
+        use wbmodel::sync::{End, Machine, Stop, with};
+        let world = wbmodel::world::World::new(&random_case(seed));
+        let booted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            world.boot();
+            Machine::finish_boot();
+        }));
+        if let Err(p) = booted {
+            prop_assert!(p.is::<Stop>());
+        }
+        Machine::finish(End::Cut);
+        with(|m| m.spawned.clear());
+    }
+}
