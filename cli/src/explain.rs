@@ -16,6 +16,8 @@ use wbmodel::sync::Violation;
 
 /// Characters of a column at most; longer text is wrapped.
 const WIDTH: usize = 44;
+/// More tasks than this share columns: one a user task, one for workers, one for RCU callbacks and timers.
+const COLUMNS: usize = 4;
 /// Operations in a row of one task that are shown at each end of a longer stretch.
 const ENDS: usize = 8;
 
@@ -90,9 +92,30 @@ fn name_of(v: &Violation) -> &'static str {
     invariant(v.rule).map_or("", |i| i.name)
 }
 
+/// Which column a task is in, and the columns' headings.
+///
+/// One column a task, as far as they fit; otherwise the kernel's own tasks share columns and are named where they start to run.
+fn layout(t: &Timeline, used: impl Fn(usize) -> bool) -> (Vec<usize>, Vec<String>) {
+    let share = (0..t.tasks.len()).filter(|&i| used(i)).count() > COLUMNS;
+    let mut heads: Vec<String> = Vec::new();
+    let of = t.tasks.iter().map(|label| {
+        let head = match label.split_once(':') {
+            Some(("kworker", _)) if share => "kworkers",
+            Some(("rcu" | "timer", _)) if share => "softirqs",
+            _ => label,
+        };
+        heads.iter().position(|h| h == head).unwrap_or_else(|| {
+            heads.push(head.to_string());
+            heads.len() - 1
+        })
+    });
+    (of.collect(), heads)
+}
+
 /// The timeline as lines; `broken` is the row at which a rule breaks.
 fn table(t: &Timeline, broken: Option<(usize, &str)>, all: bool) -> Vec<String> {
     let shown = shown(t, broken.map(|b| b.0), all);
+    let (column_of, heads) = layout(t, |task| t.rows.iter().zip(&shown).any(|(r, s)| *s && r.task == task));
     let mut cells: Vec<(String, usize, Vec<String>)> = Vec::new();
     let mut last: Option<(usize, Option<&str>)> = None;
     let mut at = 0;
@@ -101,13 +124,16 @@ fn table(t: &Timeline, broken: Option<(usize, &str)>, all: bool) -> Vec<String> 
             continue;
         }
         let hidden = t.rows[at..i].iter().filter(|r| r.visible && r.task == t.rows[i].task).count();
+        let mut lines = Vec::new();
+        if last.is_none_or(|l| l.0 != r.task) && heads[column_of[r.task]] != t.tasks[r.task] {
+            let (_, name) = t.tasks[r.task].split_once(':').unwrap_or(("", &t.tasks[r.task]));
+            lines.push(format!("[{name}]"));
+        }
         if hidden > 0 {
-            cells.push((String::new(), r.task, vec![format!("... {hidden} operations ...")]));
-            last = None;
+            lines.push(format!("... {hidden} operations ..."));
         }
         at = i + 1;
-        let mut lines = Vec::new();
-        if last != Some((r.task, r.func))
+        if (hidden > 0 || last != Some((r.task, r.func)))
             && let Some(f) = r.func
         {
             lines.push(format!("{f}():"));
@@ -115,14 +141,14 @@ fn table(t: &Timeline, broken: Option<(usize, &str)>, all: bool) -> Vec<String> 
         last = Some((r.task, r.func));
         let mark = broken.filter(|b| b.0 == i).map_or(String::new(), |b| format!("  <-- {} breaks", b.1));
         lines.extend(wrap(&format!("{}{mark}", r.text)));
-        cells.push((step_text(r), r.task, lines));
+        cells.push((step_text(r), column_of[r.task], lines));
     }
-    let columns: Vec<usize> = (0..t.tasks.len()).filter(|c| cells.iter().any(|x| x.1 == *c)).collect();
+    let columns: Vec<usize> = (0..heads.len()).filter(|c| cells.iter().any(|x| x.1 == *c)).collect();
     let widths: Vec<usize> = columns
         .iter()
         .map(|c| {
             let text = cells.iter().filter(|x| x.1 == *c).flat_map(|x| &x.2).map(|l| l.chars().count()).max().unwrap_or(0);
-            text.max(t.tasks[*c].chars().count().min(WIDTH))
+            text.max(heads[*c].chars().count().min(WIDTH))
         })
         .collect();
     let line = |step: &str, column: Option<usize>, text: &str| {
@@ -134,7 +160,7 @@ fn table(t: &Timeline, broken: Option<(usize, &str)>, all: bool) -> Vec<String> 
     };
     let mut head = format!("{:>6} |", "step");
     for (c, w) in columns.iter().zip(&widths) {
-        head += &format!(" {:w$} |", t.tasks[*c].chars().take(WIDTH).collect::<String>());
+        head += &format!(" {:w$} |", heads[*c].chars().take(WIDTH).collect::<String>());
     }
     let mut out = vec![head.trim_end_matches([' ', '|']).to_string()];
     for (step, column, lines) in &cells {

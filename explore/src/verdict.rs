@@ -4,7 +4,7 @@
 //! Must not know: what is declared, files, time. "Not found" is no proof unless the statistics say that the search was exhaustive.
 
 use crate::plan::Plan;
-use crate::replay::{Record, Replay, Schedule};
+use crate::replay::{Divergence, Record, Replay, Schedule};
 use crate::stepper::Stepper;
 use crate::strategy::Strategy;
 use crate::timeline::Timeline;
@@ -270,11 +270,14 @@ pub fn replay(scene: &Scene, schedule: &Schedule, up_to: Option<&str>, detail: D
         let timeline = if detail == Detail::Words { Timeline::of(m, &r.labels()) } else { Timeline::default() };
         (m.violations.clone(), timeline)
     });
+    // What the schedule had in store after the violation that it was replayed for does not matter.
+    let reached = up_to.is_some_and(|rule| violations.iter().any(|v| v.rule == rule));
+    let diverged = r.inner.inner.divergences().iter().filter(|d| !(reached && matches!(d, Divergence::Unused(_)))).map(ToString::to_string).collect();
     Replayed {
         end,
         violations,
         timeline,
-        diverged: r.inner.inner.divergences().iter().map(ToString::to_string).collect(),
+        diverged,
         schedule: r.schedule(),
         preemptions: r.preemptions(),
         steps: r.steps(),

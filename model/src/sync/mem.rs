@@ -50,6 +50,8 @@ pub struct FieldInfo {
     pub off: u32,
     /// Number of cells.
     pub cells: u32,
+    /// Fields of an embedded struct.
+    pub inner: Option<&'static TypeInfo>,
 }
 
 /// A kernel struct type.
@@ -65,10 +67,25 @@ pub struct TypeInfo {
     pub fields: &'static [FieldInfo],
 }
 
+impl TypeInfo {
+    /// The field at an offset, through embedded structs: `.refcnt.count`.
+    fn path(&self, off: u32) -> String {
+        let Some(f) = self.fields.iter().find(|f| off >= f.off && off < f.off + f.cells) else { return format!("+{off}") };
+        let rest = off - f.off;
+        match f.inner {
+            Some(t) if rest > 0 || t.cells == 1 => format!(".{}{}", f.name, t.path(rest)),
+            _ if rest > 0 => format!(".{}+{rest}", f.name),
+            _ => format!(".{}", f.name),
+        }
+    }
+}
+
 /// A value that occupies cells inside a kernel struct.
 pub trait Field: Copy {
     /// Cells occupied.
     const CELLS: u32;
+    /// Its own fields, for names in traces.
+    const INNER: Option<&'static TypeInfo> = None;
     /// The view of the field at address `p`.
     fn at(p: Ptr) -> Self;
 }
@@ -344,14 +361,8 @@ impl Memory {
         if off == 0 && !a.ty.label.is_empty() && a.ty.cells != 1 {
             return obj;
         }
-        match a.ty.fields.iter().find(|f| off >= f.off && off < f.off + f.cells) {
-            Some(f) => {
-                let sep = if obj.is_empty() { "" } else { "." };
-                let plus = if off == f.off { String::new() } else { format!("+{}", off - f.off) };
-                format!("{obj}{sep}{}{plus}", f.name)
-            }
-            None => format!("{obj}+{off}"),
-        }
+        let path = a.ty.path(off);
+        if obj.is_empty() { path.trim_start_matches('.').to_string() } else { obj + &path }
     }
 }
 
@@ -516,7 +527,7 @@ macro_rules! kstruct {
             /// Type description.
             pub const TYPE: &'static $crate::sync::TypeInfo = &$crate::sync::TypeInfo {
                 label: $label, mem_rule: $rule, cells: Self::SIZE,
-                fields: &[$($crate::sync::FieldInfo { name: stringify!($field), off: $offs::$field, cells: <$ty as $crate::sync::Field>::CELLS }),*],
+                fields: &[$($crate::sync::FieldInfo { name: stringify!($field), off: $offs::$field, cells: <$ty as $crate::sync::Field>::CELLS, inner: <$ty as $crate::sync::Field>::INNER }),*],
             };
             /// The null pointer of this type.
             pub const NULL: Self = $name($crate::sync::NULL);
@@ -530,6 +541,7 @@ macro_rules! kstruct {
         }
         impl $crate::sync::Field for $name {
             const CELLS: u32 = Self::SIZE;
+            const INNER: Option<&'static $crate::sync::TypeInfo> = Some(Self::TYPE);
             fn at(p: $crate::sync::Ptr) -> Self { $name(p) }
         }
         impl $crate::sync::Word for $name {

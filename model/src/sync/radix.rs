@@ -22,7 +22,7 @@ static NODE: TypeInfo = TypeInfo {
     label: "node",
     mem_rule: "LT-MEM-1",
     cells: FANOUT + 1,
-    fields: &[FieldInfo { name: "slots", off: 0, cells: FANOUT }, FieldInfo { name: "count", off: FANOUT, cells: 1 }],
+    fields: &[FieldInfo { name: "slots", off: 0, cells: FANOUT, inner: None }, FieldInfo { name: "count", off: FANOUT, cells: 1, inner: None }],
 };
 
 /// `struct radix_tree_root`, keys below 32.

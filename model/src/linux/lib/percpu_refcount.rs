@@ -11,7 +11,7 @@
 use crate::kfn;
 use crate::linux::globals;
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{Field, FnPtr, Fut, PerCpuLong, Pred, Ptr, Var, call_rcu, fatal, rcu_read_lock, report, wait_event, wake_up_all, with};
+use crate::sync::{Field, FieldInfo, FnPtr, Fut, PerCpuLong, Pred, Ptr, TypeInfo, Var, call_rcu, fatal, rcu_read_lock, report, wait_event, wake_up_all, with};
 
 const ATOMIC: u64 = 1;
 const DEAD: u64 = 2;
@@ -33,8 +33,29 @@ const RELEASE: u32 = 3;
 const RCU: u32 = 4;
 const PERCPU: u32 = 5;
 
+/// Names of its parts in traces.
+static PERCPU_REF: TypeInfo = {
+    const fn part(name: &'static str, off: u32, cells: u32) -> FieldInfo {
+        FieldInfo { name, off, cells, inner: None }
+    }
+    TypeInfo {
+        label: "percpu_ref",
+        mem_rule: "LT-MEM-4",
+        cells: PercpuRef::CELLS,
+        fields: &[
+            part("percpu_count_ptr", PTR, 1),
+            part("count", COUNT, 1),
+            part("confirm_switch", CONFIRM, 1),
+            part("release", RELEASE, 1),
+            part("rcu", RCU, 1),
+            part("percpu_count", PERCPU, PerCpuLong::CELLS),
+        ],
+    }
+};
+
 impl Field for PercpuRef {
     const CELLS: u32 = PERCPU + PerCpuLong::CELLS;
+    const INNER: Option<&'static TypeInfo> = Some(&PERCPU_REF);
     fn at(p: Ptr) -> Self {
         PercpuRef(p)
     }
