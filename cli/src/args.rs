@@ -239,6 +239,8 @@ pub enum Listed {
     Mutants,
     /// Rule switches and their values
     Switches,
+    /// Operations of cases, and where they may stand
+    Operations,
     /// Schedulers
     Schedulers,
 }

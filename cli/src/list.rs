@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::report::{Item, RunEvent, Sink};
 use crate::run::{self, Early, say};
 use wbexplore::plan::SEARCHES;
+use wbmodel::cases::{OPS, OpInfo, SETUP, TASK, TEARDOWN};
 use wbmodel::mutants::TABLE;
 use wbmodel::oracles::{INVARIANTS, NOT_REQUIRED, Status};
 use wbmodel::rules::Rules;
@@ -13,7 +14,7 @@ use wbmodel::rules::Rules;
 /// Runs the verb.
 pub fn run(a: &args::List, sink: &mut dyn Sink) -> Result<Exit, Early> {
     say(sink, run::header("list", None, Vec::new(), 0))?;
-    let all = [Listed::Cases, Listed::Rules, Listed::Invariants, Listed::Mutants, Listed::Switches, Listed::Schedulers];
+    let all = [Listed::Cases, Listed::Rules, Listed::Invariants, Listed::Mutants, Listed::Switches, Listed::Operations, Listed::Schedulers];
     for what in all.into_iter().filter(|w| a.what.is_none_or(|x| x == *w)) {
         for item in items(what)? {
             say(sink, RunEvent::Item(item))?;
@@ -56,8 +57,21 @@ fn items(what: Listed) -> Result<Vec<Item>, Early> {
             };
             Rules::SWITCHES.iter().map(|(id, values)| item("switch", id, format!("{} ({})", values.join(" or "), of(id)))).collect()
         }
+        Listed::Operations => OPS.iter().map(|o| item("operation", o.name, operation(o))).collect(),
         Listed::Schedulers => SEARCHES.iter().map(|(name, about)| item("scheduler", name, (*about).to_string())).collect(),
     })
+}
+
+/// An operation's parameters, what it does, and where it may stand.
+fn operation(o: &OpInfo) -> String {
+    let param = |(name, what, optional): &(&str, &str, bool)| {
+        let text = if name.is_empty() { format!("<{what}>") } else { format!("{name}=<{what}>") };
+        if *optional { format!("[{text}]") } else { text }
+    };
+    let params: Vec<String> = o.params.iter().map(param).collect();
+    let places: Vec<&str> = [(SETUP, "setup"), (TASK, "task"), (TEARDOWN, "teardown")].iter().filter(|p| o.places & p.0 != 0).map(|p| p.1).collect();
+    let says = o.says.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{}{}{says} ({})", params.join(" "), if params.is_empty() { "" } else { ": " }, places.join(", "))
 }
 
 /// Where an invariant does not simply hold.
