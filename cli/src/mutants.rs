@@ -10,6 +10,7 @@ use crate::progress::Meter;
 use crate::report::{MutantLine, MutantStatus, RunEvent, Sink, Summary};
 use crate::run::{self, Clock, Early, Findings, say};
 use wbexplore::plan::{Plan, Wish, search_name};
+use wbexplore::{Scheduler, Search};
 use wbexplore::verdict::{Found, Scene, judge};
 use wbmodel::cases::RuleSet;
 use wbmodel::mutants::{Row, TABLE, by_id};
@@ -36,9 +37,8 @@ struct Baseline {
 /// What became of a mutant.
 struct Outcome {
     status: MutantStatus,
-    /// The case, and what caught it there or spoke up without being asked to.
-    caught: Option<(usize, Found)>,
-    scheduler: Option<String>,
+    /// The case, the plan, and what caught it there or spoke up without being asked to.
+    caught: Option<(usize, Plan, Found)>,
     executions: u64,
     steps: u64,
     seconds: Option<f64>,
@@ -215,13 +215,23 @@ impl Hunt<'_> {
         cases.into_iter().map(|c| c.2).collect()
     }
 
+    /// A short sample of a case, whatever search it asks for.
+    fn first_look(&self, s: usize) -> Plan {
+        let plan = &self.plans[s];
+        let search = Search::sample(Scheduler::Portfolio, self.a.work.seed);
+        Plan { searches: vec![(search, (plan.max_executions() / 10).max(50))], ..plan.clone() }
+    }
+
     fn hunt(&self, row: &'static Row) -> Outcome {
         let clock = Clock::start(&self.a.out);
         let control = row.breaks.is_empty();
-        let mut o = Outcome { status: MutantStatus::Unreached, caught: None, scheduler: None, executions: 0, steps: 0, seconds: None };
+        let mut o = Outcome { status: MutantStatus::Unreached, caught: None, executions: 0, steps: 0, seconds: None };
         let Some(b) = self.bases.iter().position(|x| x.name == row.base) else { return o };
         let mut passed = false;
-        for s in self.relevant(row, b) {
+        let relevant = self.relevant(row, b);
+        // A little of every case first: most mutants are caught soon in some case, and never in most others.
+        let rounds = relevant.iter().map(|&s| (s, self.first_look(s))).chain(relevant.iter().map(|&s| (s, self.plans[s].clone())));
+        for (s, plan) in rounds {
             let (case, set) = (&self.subjects[s].case, &self.bases[b]);
             // What the case shows without the mutant proves nothing about the mutant.
             let before = self.baseline[b][s].as_ref();
@@ -230,22 +240,20 @@ impl Hunt<'_> {
             if until.is_empty() && !control {
                 continue;
             }
-            let plan = Plan { until: until.clone(), ..self.plans[s].clone() };
+            let plan = Plan { until: until.clone(), ..plan };
             let scene = Scene::of_case(case, set.rules, Some(row.mutant));
             let v = judge(&scene, &plan, &|| self.over(&clock));
             passed |= v.mutant_passed;
             o.executions += v.stats.executions;
             o.steps += v.stats.steps;
-            let scheduler = |f: &Found| Some(search_name(&plan.searches[f.search].0));
             let strange = v.found.iter().find(|f| v.mutant_passed && clean(f.rule) && !until.contains(&f.rule));
             if let Some(f) = v.found.iter().find(|f| until.contains(&f.rule)) {
-                (o.status, o.scheduler) = (MutantStatus::Caught, scheduler(f));
-                o.caught = Some((s, f.clone()));
+                o.status = MutantStatus::Caught;
+                o.caught = Some((s, plan, f.clone()));
                 break;
             } else if let (Some(f), true) = (strange, control || o.caught.is_none()) {
                 // Not what must catch it, but worth showing; for a control the end of the story.
-                o.scheduler = scheduler(f);
-                o.caught = Some((s, f.clone()));
+                o.caught = Some((s, plan, f.clone()));
                 if control {
                     o.status = MutantStatus::Caught;
                     break;
@@ -264,8 +272,8 @@ impl Hunt<'_> {
 
     fn tell(&self, row: &'static Row, o: &Outcome, findings: &mut Findings<'_>, sink: &mut dyn Sink) -> Result<(), Early> {
         let replay = match &o.caught {
-            Some((s, f)) => {
-                let how = check::how(&self.plans[*s], f, self.a.work.seed);
+            Some((s, plan, f)) => {
+                let how = check::how(plan, f, self.a.work.seed);
                 let base = corpus::rules(row.base)?;
                 Some(findings.write(&format!("mutant-{}", row.id), &self.subjects[*s].case, &base, row.base, Some(row.id), f, &how)?)
             }
@@ -274,9 +282,9 @@ impl Hunt<'_> {
         let line = MutantLine {
             id: row.id,
             status: o.status,
-            invariant: o.caught.as_ref().map(|c| c.1.rule),
+            invariant: o.caught.as_ref().map(|c| c.2.rule),
             case: o.caught.as_ref().map(|c| self.subjects[c.0].case.name.clone()),
-            scheduler: o.scheduler.clone(),
+            scheduler: o.caught.as_ref().map(|(_, plan, f)| search_name(&plan.searches[f.search].0)),
             executions: o.executions,
             seconds: o.seconds,
             replay,
