@@ -132,6 +132,9 @@ pub struct Replay {
     /// Rule set instead of the one the finding names
     #[arg(long, value_name = "RULES")]
     pub rules: Option<String>,
+    /// Who runs the tasks
+    #[arg(long, value_enum, default_value_t = Engine::Stepper)]
+    pub engine: Engine,
     /// Run it this often and compare the traces byte for byte
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub times: u32,
@@ -215,6 +218,27 @@ pub enum Progress {
 pub enum Engine {
     /// Futures polled by hand
     Stepper,
+    /// Tasks of the crate shuttle, under its schedulers
+    Shuttle,
+}
+
+impl From<Engine> for wbexplore::plan::Engine {
+    fn from(e: Engine) -> Self {
+        match e {
+            Engine::Stepper => Self::Stepper,
+            Engine::Shuttle => Self::Shuttle,
+        }
+    }
+}
+
+impl Engine {
+    /// Name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Stepper => "stepper",
+            Engine::Shuttle => "shuttle",
+        }
+    }
 }
 
 /// How much to spend on each mutant.

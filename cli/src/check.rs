@@ -7,6 +7,7 @@ use crate::pool;
 use crate::progress::Meter;
 use crate::report::{CaseLine, ResultLine, RunEvent, Sink, Status, Summary};
 use crate::run::{self, Clock, Early, Findings, say};
+use wbexplore::Search;
 use wbexplore::plan::{Plan, search_name};
 use wbexplore::verdict::{Found, Scene, Verdict, judge};
 use wbmodel::cases::{Case, RuleSet};
@@ -84,7 +85,9 @@ pub fn explore(case: &Case, set: &RuleSet, plan: Plan, work: &args::Work, out: &
 
 /// Words for how an execution was found.
 pub fn how(plan: &Plan, f: &Found, seed: u64) -> String {
-    format!("engine stepper, scheduler {}, seed {seed}, execution {}", search_name(&plan.searches[f.search].0), f.first)
+    let search = &plan.searches[f.search].0;
+    let engine = if matches!(search, Search::Shuttle { .. }) { "shuttle" } else { "stepper" };
+    format!("engine {engine}, scheduler {}, seed {seed}, execution {}", search_name(search), f.first)
 }
 
 /// The cases that were asked for, or all.

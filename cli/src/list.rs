@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::report::{Item, RunEvent, Sink};
 use crate::run::{self, Early, say};
 use wbexplore::plan::SEARCHES;
+use wbexplore::shuttle::SCHEDULERS;
 use wbmodel::cases::{OPS, OpInfo, SETUP, TASK, TEARDOWN};
 use wbmodel::mutants::TABLE;
 use wbmodel::oracles::{INVARIANTS, NOT_REQUIRED, Status};
@@ -58,7 +59,10 @@ fn items(what: Listed) -> Result<Vec<Item>, Early> {
             Rules::SWITCHES.iter().map(|(id, values)| item("switch", id, format!("{} ({})", values.join(" or "), of(id)))).collect()
         }
         Listed::Operations => OPS.iter().map(|o| item("operation", o.name, operation(o))).collect(),
-        Listed::Schedulers => SEARCHES.iter().map(|(name, about)| item("scheduler", name, (*about).to_string())).collect(),
+        Listed::Schedulers => {
+            let ours = SEARCHES.iter().map(|(name, about)| item("scheduler", name, (*about).to_string()));
+            ours.chain(SCHEDULERS.iter().map(|(name, about)| item("scheduler", name, format!("with --engine shuttle: {about}")))).collect()
+        }
     })
 }
 

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::finding::{self, Recorded};
 use crate::report::{ReplayLine, RunEvent, Sink, Summary};
 use crate::run::{self, Clock, Early, say};
-use wbexplore::verdict::{Detail, Replayed, Scene, replay};
+use wbexplore::verdict::{Detail, Replayed, Scene, replay_on};
 use wbmodel::cases::Case;
 use wbmodel::sync::End;
 
@@ -15,12 +15,12 @@ pub fn run(a: &args::Replay, sink: &mut dyn Sink) -> Result<Exit, Early> {
     let clock = Clock::start(&a.out);
     let subject = corpus::case(&a.subject)?;
     let all = finding::open(&subject, a.rules.as_deref())?;
-    say(sink, run::header("replay", None, all.iter().map(|r| r.set.name.clone()).collect(), 1))?;
+    say(sink, run::header_on(a.engine, "replay", None, all.iter().map(|r| r.set.name.clone()).collect(), 1))?;
     let mut exit = Exit::AsDeclared;
     let mut sum = Summary { selected: all.len() as u64, ..Summary::default() };
     for r in &all {
         let scene = r.scene(&subject.case);
-        let (line, first) = repeat(&subject.case, r, &scene, a.times);
+        let (line, first) = repeat(a, &subject.case, r, &scene);
         sum.done += 1;
         sum.executions += u64::from(line.times);
         sum.steps += u64::from(line.times) * u64::from(line.steps);
@@ -49,13 +49,14 @@ pub fn run(a: &args::Replay, sink: &mut dyn Sink) -> Result<Exit, Early> {
     Ok(exit)
 }
 
-/// Runs it `times` times and compares the traces; Ctrl-C makes it fewer.
-fn repeat(case: &Case, r: &Recorded, scene: &Scene, times: u32) -> (ReplayLine, Replayed) {
-    let first = replay(scene, &r.schedule, None, Detail::Words);
+/// Runs it as often as asked for and compares the traces; Ctrl-C makes it fewer.
+fn repeat(a: &args::Replay, case: &Case, r: &Recorded, scene: &Scene) -> (ReplayLine, Replayed) {
+    let once = || replay_on(a.engine.into(), scene, &r.schedule, None, Detail::Words);
+    let first = once();
     let text = first.timeline.to_text();
     let (mut ran, mut same) = (1, 1);
-    while ran < times && !run::interrupted() {
-        let again = replay(scene, &r.schedule, None, Detail::Words);
+    while ran < a.times && !run::interrupted() {
+        let again = once();
         ran += 1;
         same += u32::from(again.timeline.to_text() == text && again.violations == first.violations);
     }

@@ -1,6 +1,6 @@
 //! What all verbs share: the context of a run, its clock, its stop button, and where findings go.
 
-use crate::args::{Output, Shard, Work};
+use crate::args::{Engine, Output, Shard, Work};
 use crate::corpus::Subject;
 use crate::problem::Problem;
 use crate::report::{Header, RunEvent, SCHEMA, Sink};
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use wbexplore::finding::decisions_of;
-use wbexplore::plan::{Plan, SEARCHES, Wish};
+use wbexplore::plan::{self, Plan, SEARCHES, Wish};
+use wbexplore::shuttle::SCHEDULERS;
 use wbexplore::verdict::Found;
 use wbmodel::cases::{self, Case, Finding, RuleSet};
 
@@ -79,6 +80,14 @@ impl Clock {
     }
 }
 
+/// First line of a run that explores or replays on the engine.
+pub fn header_on(engine: Engine, command: &'static str, work: Option<&Work>, rules: Vec<String>, cases: usize) -> RunEvent {
+    match header(command, work, rules, cases) {
+        RunEvent::Header(h) => RunEvent::Header(Header { engine: engine.name(), ..h }),
+        other => other,
+    }
+}
+
 /// First line of a run.
 pub fn header(command: &'static str, work: Option<&Work>, rules: Vec<String>, cases: usize) -> RunEvent {
     RunEvent::Header(Header {
@@ -87,7 +96,7 @@ pub fn header(command: &'static str, work: Option<&Work>, rules: Vec<String>, ca
         commit: COMMIT,
         command,
         seed: work.map_or(0, |w| w.seed),
-        engine: "stepper",
+        engine: work.map_or(Engine::Stepper, |w| w.engine).name(),
         scheduler: work.and_then(|w| w.scheduler.clone()),
         max_executions: work.and_then(|w| w.max_executions),
         max_seconds: work.and_then(|w| w.max_seconds),
@@ -99,13 +108,14 @@ pub fn header(command: &'static str, work: Option<&Work>, rules: Vec<String>, ca
 
 /// What the command line asks for instead of what the cases ask for.
 pub fn wish(work: &Work) -> Wish {
-    Wish { search: work.scheduler.clone(), seed: work.seed, max_executions: work.max_executions }
+    Wish { engine: work.engine.into(), search: work.scheduler.clone(), seed: work.seed, max_executions: work.max_executions }
 }
 
 /// The plan for a case.
 pub fn plan(subject: &Subject, wish: &Wish) -> Result<Plan, Problem> {
     Plan::of(&subject.case.search, wish).map_err(|e| {
-        let names = SEARCHES.iter().map(|s| s.0);
+        let table = if wish.engine == plan::Engine::Shuttle { SCHEDULERS } else { SEARCHES };
+        let names = table.iter().map(|s| s.0);
         if wish.search.is_some() {
             Problem::unknown("scheduler", &e.0, names, "schedulers")
         } else {

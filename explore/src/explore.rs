@@ -3,6 +3,7 @@
 use crate::decision::Decision;
 use crate::schedulers::{Sampler, Scheduler};
 use crate::search::{Dfs, Dpor, States};
+use crate::shuttle;
 use crate::stepper::Stepper;
 use crate::strategy::Strategy;
 use crate::trace::{Tracer, WordHash};
@@ -36,6 +37,13 @@ pub enum Search {
     States {
         /// Bound.
         preemptions: Option<u32>,
+    },
+    /// The tasks run on shuttle, under one of its schedulers. Traces are not counted.
+    Shuttle {
+        /// Who decides.
+        scheduler: shuttle::Scheduler,
+        /// Seed of the random ones, and of choices.
+        seed: u64,
     },
 }
 
@@ -120,6 +128,21 @@ impl Stats {
         if n == 0 { 1.0 } else { self.traces_once as f64 / n as f64 }
     }
 
+    /// Counts an execution.
+    fn count(&mut self, end: End, steps: u32, violating: bool) {
+        self.executions += 1;
+        self.steps += u64::from(steps);
+        self.max_depth = self.max_depth.max(steps);
+        self.violating += u64::from(violating);
+        match end {
+            End::Complete => self.complete += 1,
+            End::Stuck => self.stuck += 1,
+            End::Budget => self.out_of_steps += 1,
+            End::Fatal => self.fatal += 1,
+            End::Cut => self.cut += 1,
+        }
+    }
+
     /// Adds the result of another shard. Distinct traces cannot be added up and become an upper limit.
     pub fn merge(&mut self, o: &Stats) {
         self.executions += o.executions;
@@ -153,6 +176,7 @@ pub fn explore(boot: &dyn Fn(), search: &Search, budget: &Budget, on_execution: 
         Search::Dfs { preemptions } => drive(boot, &Rc::new(RefCell::new(Dfs::new(preemptions))), budget, on_execution),
         Search::Dpor => drive(boot, &Rc::new(RefCell::new(Dpor::new())), budget, on_execution),
         Search::States { preemptions } => drive(boot, &Rc::new(RefCell::new(States::new(preemptions))), budget, on_execution),
+        Search::Shuttle { scheduler, seed } => on_shuttle(boot, scheduler, seed, budget, on_execution),
     }
 }
 
@@ -171,21 +195,11 @@ pub fn drive<S: Strategy + 'static>(boot: &dyn Fn(), strategy: &Rc<RefCell<S>>, 
         let end = stepper.run(boot, strategy);
         let violations = with(|m| m.violations.clone());
         let trace = stepper.tracer.as_ref().map(Tracer::hash);
-        st.steps += u64::from(stepper.steps);
-        st.max_depth = st.max_depth.max(stepper.steps);
-        st.violating += u64::from(!violations.is_empty());
-        match end {
-            End::Complete => st.complete += 1,
-            End::Stuck => st.stuck += 1,
-            End::Budget => st.out_of_steps += 1,
-            End::Fatal => st.fatal += 1,
-            End::Cut => st.cut += 1,
-        }
         if let (Some(t), true) = (trace, end != End::Cut) {
             traces.entry(t).and_modify(|once| *once = false).or_insert(true);
         }
         on_execution(&Execution { nth: st.executions, end, violations: &violations, decisions: &stepper.decisions(), steps: stepper.steps, trace });
-        st.executions += 1;
+        st.count(end, stepper.steps, !violations.is_empty());
         if (budget.stop)() {
             break;
         }
@@ -196,5 +210,24 @@ pub fn drive<S: Strategy + 'static>(boot: &dyn Fn(), strategy: &Rc<RefCell<S>>, 
     st.states = s.states();
     st.exhaustive = over && s.covered() && st.out_of_steps == 0;
     st.bound = s.bound();
+    st
+}
+
+fn on_shuttle(boot: &dyn Fn(), scheduler: shuttle::Scheduler, seed: u64, budget: &Budget, on_execution: &mut dyn FnMut(&Execution)) -> Stats {
+    let mut engine = shuttle::Engine::new(scheduler, seed);
+    let mut st = Stats::default();
+    while st.executions < budget.max_executions && st.steps < budget.max_steps {
+        let Some(end) = engine.run(boot) else {
+            // Only the depth-first scheduler ever comes to an end; it does not branch on choices.
+            st.exhaustive = engine.asked == 0 && st.out_of_steps == 0;
+            break;
+        };
+        let violations = with(|m| m.violations.clone());
+        on_execution(&Execution { nth: st.executions, end, violations: &violations, decisions: &engine.decisions, steps: engine.steps, trace: None });
+        st.count(end, engine.steps, !violations.is_empty());
+        if (budget.stop)() {
+            break;
+        }
+    }
     st
 }

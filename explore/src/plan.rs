@@ -1,6 +1,6 @@
 //! How much of a case is explored, and by what: what the case asks for, changed by what the user asks for.
 
-use crate::{Scheduler, Search};
+use crate::{Scheduler, Search, shuttle};
 use std::fmt;
 use wbmodel::cases;
 
@@ -33,9 +33,21 @@ impl fmt::Display for UnknownSearch {
 
 impl std::error::Error for UnknownSearch {}
 
+/// Who runs the tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// Futures polled by hand.
+    #[default]
+    Stepper,
+    /// Tasks of the crate shuttle.
+    Shuttle,
+}
+
 /// What the user asks for instead of what a case asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
+    /// Who runs the tasks. What a case says about its search is for the stepper; on shuttle its seed and depth count.
+    pub engine: Engine,
     /// Name of a search.
     pub search: Option<String>,
     /// Seed of random choices.
@@ -74,6 +86,14 @@ impl Plan {
         let most = wish.max_executions.or(own);
         let one = |s: Search, default: u64| vec![(s, most.unwrap_or(default))];
         let searches = match name {
+            _ if wish.engine == Engine::Shuttle => {
+                let name = wish.search.as_deref().unwrap_or("random");
+                let mut scheduler: shuttle::Scheduler = name.parse().map_err(UnknownSearch)?;
+                if let (shuttle::Scheduler::Pct { depth }, Some(d), false) = (&mut scheduler, hints.depth, name.contains(':')) {
+                    *depth = d.max(1) as usize;
+                }
+                one(Search::Shuttle { scheduler, seed }, SAMPLED)
+            }
             "auto" => {
                 let all = most.unwrap_or(EXHAUSTIVE + SAMPLED);
                 let exhaustive = all.min(EXHAUSTIVE.max(all / 3 * 2));
@@ -109,5 +129,6 @@ pub fn search_name(s: &Search) -> String {
         Search::Dpor => "dpor".into(),
         Search::States { preemptions: None } => "states".into(),
         Search::States { preemptions: Some(n) } => format!("states, at most {n} preemptions"),
+        Search::Shuttle { scheduler, .. } => scheduler.to_string(),
     }
 }

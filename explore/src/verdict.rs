@@ -3,12 +3,12 @@
 //! Main types: [`Scene`], a case with what is in force for it; [`Verdict`], what exploring it has shown.
 //! Must not know: what is declared, files, time. "Not found" is no proof unless the statistics say that the search was exhaustive.
 
-use crate::plan::Plan;
+use crate::plan::{Engine, Plan};
 use crate::replay::{Divergence, Record, Replay, Schedule};
 use crate::stepper::Stepper;
 use crate::strategy::Strategy;
 use crate::timeline::Timeline;
-use crate::{Budget, Decision, Execution, Stats, explore};
+use crate::{Budget, Decision, Execution, Stats, explore, shuttle};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wbmodel::cases::Case;
@@ -254,8 +254,13 @@ pub enum Detail {
     Words,
 }
 
-/// Runs a schedule; with `up_to`, only until that rule is violated.
+/// Runs a schedule on the stepper; with `up_to`, only until that rule is violated.
 pub fn replay(scene: &Scene, schedule: &Schedule, up_to: Option<&str>, detail: Detail) -> Replayed {
+    replay_on(Engine::Stepper, scene, schedule, up_to, detail)
+}
+
+/// Runs a schedule; with `up_to`, only until that rule is violated.
+pub fn replay_on(engine: Engine, scene: &Scene, schedule: &Schedule, up_to: Option<&str>, detail: Detail) -> Replayed {
     scene.enter();
     let inner = UpTo { inner: Replay::new(schedule.clone(), &scene.users), rule: up_to.map(str::to_string) };
     let record = match detail {
@@ -264,7 +269,10 @@ pub fn replay(scene: &Scene, schedule: &Schedule, up_to: Option<&str>, detail: D
     };
     let record = Rc::new(RefCell::new(record));
     record.borrow_mut().begin(0);
-    let end = Stepper::new().run(&*scene.boot, &record);
+    let end = match engine {
+        Engine::Stepper => Stepper::new().run(&*scene.boot, &record),
+        Engine::Shuttle => shuttle::Engine::under(record.clone()).run(&*scene.boot).unwrap_or(End::Cut),
+    };
     let r = record.borrow();
     let (violations, timeline) = with(|m| {
         let timeline = if detail == Detail::Words { Timeline::of(m, &r.labels()) } else { Timeline::default() };
