@@ -10,10 +10,10 @@
 //! does, under a scheduler of shuttle's or a strategy of ours.
 //! Shuttle itself lets the environment variable `SHUTTLE_RANDOM_SEED` override seeds.
 
-use ::shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Schedule, Scheduler as Inner, Task, TaskId, UrwRandomScheduler};
-use ::shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use crate::decision::Decision;
 use crate::strategy::Strategy;
+use ::shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Schedule, Scheduler as Inner, Task, TaskId, UrwRandomScheduler};
+use ::shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -65,7 +65,7 @@ fn outcomes(preemptions: Option<usize>, tasks: impl Fn(Shared) -> Vec<Fut> + Sen
             spawn(i as u16, Level::Task, None, f);
         }
     };
-    let n = run(Bounds { preemptions }, boot, move |m: &mut Machine, end| {
+    let n = run(Bounds { preemptions, ..Bounds::default() }, boot, move |m: &mut Machine, end| {
         let mut text: Vec<String> = REGS.with_borrow(|r| r.iter().map(|(k, v)| format!("{k}={v}")).collect());
         if end != End::Complete {
             text.push(format!("{end:?}"));

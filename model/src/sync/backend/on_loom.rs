@@ -19,19 +19,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 /// How far loom explores.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Most preemptions in one execution; `None` for all.
     pub preemptions: Option<usize>,
+    /// Most executions; `None` for all within the bound.
+    pub executions: Option<usize>,
+    /// Objects that one execution may touch; each costs loom time in every execution.
+    pub objects: usize,
+}
+
+impl Default for Bounds {
+    /// Everything, for programs of some twenty objects.
+    fn default() -> Bounds {
+        Bounds { preemptions: None, executions: None, objects: 32 }
+    }
 }
 
 /// Pseudo-object that starts of grace periods release to and read sections acquire.
 const GP: Ptr = Ptr(0xfff0_0001);
 /// Pseudo-object that ends of read sections release to and grace periods acquire.
 const SECTIONS: Ptr = Ptr(0xfff0_0002);
-
-/// Objects that one program may touch: the longest here needs some twenty; each costs loom time in every execution.
-const SPARE: usize = 32;
 
 #[derive(Default)]
 struct Run {
@@ -60,7 +68,7 @@ fn object(p: Ptr) -> Rc<AtomicU64> {
     RUN.with_borrow_mut(|r| match r.objects.iter().find(|o| o.0 == p) {
         Some(o) => o.1.clone(),
         None => {
-            let a = r.spare.pop().expect("loom-tests: more objects than SPARE");
+            let a = r.spare.pop().expect("loom-tests: more objects than the bounds say");
             r.objects.push((p, a.clone()));
             a
         }
@@ -371,6 +379,7 @@ fn drive(s: usize) {
 pub fn run(bounds: Bounds, boot: impl Fn() + Send + Sync + 'static, ended: impl Fn(&mut Machine, End) + Send + Sync + 'static) -> u64 {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = bounds.preemptions;
+    model.max_permutations = bounds.executions;
     // Loom's own limit is meant to catch endless loops: the longest of these programs has some hundred branches.
     model.max_branches = 20_000;
     model.log = false;
@@ -382,7 +391,7 @@ pub fn run(bounds: Bounds, boot: impl Fn() + Send + Sync + 'static, ended: impl 
         GIVEN.set(None);
         boot();
         Machine::finish_boot();
-        let spare = (0..SPARE).map(|_| Rc::new(AtomicU64::new(0))).collect();
+        let spare = (0..bounds.objects).map(|_| Rc::new(AtomicU64::new(0))).collect();
         RUN.with_borrow_mut(|r| {
             r.spare = spare;
             r.started = true;
