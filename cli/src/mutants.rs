@@ -211,6 +211,10 @@ impl Hunt<'_> {
                 cases.push((!named, x.steps / x.executions.max(1), s));
             }
         }
+        if row.breaks.is_empty() && cases.iter().any(|c| !c.0) {
+            // A control would go through all of them.
+            cases.retain(|c| !c.0);
+        }
         cases.sort_unstable();
         cases.into_iter().map(|c| c.2).collect()
     }

@@ -71,9 +71,9 @@ mutants! {
     Ord3 "ORD-3" "mainline" "inode_switch_wbs_work_fn" "no grace period between setting I_WB_SWITCH and switching" ["LT-ISW-2", "LT-ACC-1"];
     Ord4 "ORD-4" "mainline" "inode_prepare_wbs_switch" "check and pin of the inode in two i_lock sections" ["LT-MEM-6", "LT-REF-8"];
     Ord5 "ORD-5" "mainline" "bdi_unregister" "the root wb is shut down after the kill loop" ["LT-LIST-11"];
-    Ord6 "ORD-6" "mainline" "wb_queue_work" "WB_registered is tested outside work_lock" ["LT-PROG-2", "LT-MEM-1"];
+    Ord6 "ORD-6" "mainline" "wb_queue_work" "WB_registered is tested outside work_lock" ["LT-PROG-2", "LT-PROG-12", "LT-MEM-1"];
     Ord7 "ORD-7" "mainline" "cgwb_create" "WB_registered is set after publication" ["LT-PROG-6", "LT-LIST-1"];
-    Ord8 "ORD-8" "mainline" "__inode_attach_wb" "test and plain store instead of compare-and-swap" ["LT-REF-1", "LT-REF-6"];
+    Ord8 "ORD-8" "mainline" "__inode_attach_wb" "test and plain store instead of compare-and-swap" ["LT-REF-1", "LT-REF-6", "LT-ISW-2"];
     Ord9 "ORD-9" "mainline" "finish_writeback_work" "the wait queue is read after the decrement" ["LT-MEM-5"];
     Ord10 "ORD-10" "mainline" "wb_queue_work" "done is counted after the work is visible" ["LT-REF-10"];
     Ord11 "ORD-11" "mainline" "process_inode_switch_wbs" "the in-flight count is dropped before the inode reference" ["LT-REF-8", "LT-MEM-6", "LT-MEM-7", "LT-PROG-5"];
@@ -89,7 +89,7 @@ mutants! {
     Ord20 "ORD-20" "mainline" "cgwb_release_workfn" "without cgwb_release_mutex" ["LT-MEM-1", "LT-MEM-3", "LT-LIST-11"];
     Ord21 "ORD-21" "mainline" "cgwb_create" "the losing creator keeps its stale view of the slot" ["LT-PROG-1"];
     Ord22 "ORD-22" "mainline" "kill_css_sync" "the populated check comes before DYING is set" ["LT-PROG-8", "LT-CSS-1"];
-    H001 "H-001" "mainline" "wb_workfn" "re-queues dwork without testing WB_registered" ["LT-MEM-1", "LT-MEM-3", "LT-PROG-2"];
+    H001 "H-001" "mainline" "wb_workfn" "re-queues dwork without testing WB_registered" ["LT-MEM-1", "LT-MEM-3", "LT-PROG-2", "LT-PROG-12"];
     H002 "H-002" "mainline" "cgwb_bdi_unregister" "the teardown loop runs without cgwb_release_mutex" ["LT-MEM-1", "LT-LIST-11"];
     H003 "H-003" "mainline" "cgroup_writeback_umount" "umount does not wait for switches in flight" ["LT-MEM-6", "LT-MEM-7", "LT-PROG-5", "LT-REF-8"];
     H004 "H-004" "mainline" "inode_prepare_wbs_switch" "takes the inode reference with the helper that needs an existing one" ["LT-REF-8", "LT-MEM-6"];
@@ -102,9 +102,9 @@ mutants! {
     H012 "H-012" "mainline" "__mark_inode_dirty" "kicks the flusher after the locks are dropped" ["LT-MEM-1"];
     H013 "H-013" "mainline" "cgwb_release_workfn" "puts the blkcg css before it unpins it" ["LT-MEM-2"];
     H014 "H-014" "mainline" "blkcg_css_online" "a child does not pin its parent blkcg" ["LT-CSS-3"];
-    H015 "H-015" "mainline" "bd_release" "the last close detaches the block-device inode from its wb" ["LT-MEM-0"];
-    H016 "H-016" "mainline" "bdev_free_inode" "disk release drops the bdi before the bdev inode is detached" ["LT-MEM-3"];
-    H017 "H-017" "mainline" "bdi_unregister" "the device name goes away with the device" ["LT-MEM-3"];
+    H015 "H-015" "mainline" "blkdev_put_whole" "the last close detaches the block-device inode from its wb" ["LT-MEM-0"];
+    H016 "H-016" "mainline" "disk_release" "disk release drops the bdi before the bdev inode is detached" ["LT-MEM-3"];
+    H017 "H-017" "mainline" "bdi_dev_name" "the device name goes away with the device" ["LT-MEM-3"];
     H018 "H-018" "mainline" "finish_writeback_work" "wakes through the completion after the decrement" ["LT-MEM-5"];
     H019 "H-019" "mainline" "unlocked_inode_to_wb_end" "ends the transaction by switching interrupts on" ["LT-LOCK-2", "LT-LOCK-1"];
     H020a "H-020a" "mainline" "__mark_inode_dirty" "moves an inode that the flusher has queued" ["LT-SYNC-1", "LT-LIST-12"];
@@ -112,16 +112,16 @@ mutants! {
     H021 "H-021" "mainline" "__mark_inode_dirty" "moves the inode without retaking i_lock" ["LT-LOCK-3", "LT-SYNC-1"];
     H022 "H-022" "mainline" "writeback_single_inode" "puts an inode that is being freed on a list" ["LT-MEM-6", "LT-LIST-9"];
     H023 "H-023" "mainline" "wb_memcg_offline" "clean inodes are never switched away" ["LT-PROG-4", "LT-REF-6"];
-    H025 "H-025" "mainline" "inode_switch_wbs_work_fn" "the worker holds no reference of its own on the destination" ["LT-MEM-1", "LT-MEM-4"];
+    H025 "H-025" "mainline" "inode_switch_wbs_work_fn" "the worker holds no reference of its own on the destination, and looks at its list again" ["LT-MEM-1", "LT-MEM-4"];
     H026 "H-026" "mainline" "inode_prepare_wbs_switch" "switches DAX inodes" ["LT-ISW-6"];
     H027 "H-027" "mainline" "wbc_attach_and_unlock_inode" "asks for a new wb although the memcg is dead" ["LT-PROG-11"];
     H029 "H-029" "mainline" "bdi_split_work_to_wbs" "sync skips wbs that have only timestamps to write" ["LT-SYNC-1"];
     H030 "H-030" "mainline" "wb_writeback" "gives up when left-over b_io made no progress" ["LT-PROG-10"];
-    H032 "H-032" "mainline" "mem_cgroup_track_foreign_dirty_slowpath" "records are updated by racing writers" [];
-    H033 "H-033" "mainline" "cgwb_create" "nothing changed: the claimed double insert cannot happen" [];
+    H032 "H-032" "mainline" "mem_cgroup_track_foreign_dirty_slowpath" "the stamp of a record is stored before its ids" [];
+    H033 "H-033" "mainline" "cgwb_create" "nothing: the claimed double insert cannot happen" [];
     H034 "H-034" "mainline" "cgwb_bdi_unregister" "waits until no cgroup wb exists" ["LT-PROG-6"];
     H035 "H-035" "mainline" "wb_inode_writeback_end" "arms the bandwidth work without testing WB_registered" ["LT-MEM-1", "LT-MEM-3", "LT-PROG-12"];
-    H035b "H-035b" "mainline" "wb_shutdown" "flushes the bandwidth work before the flusher" ["LT-MEM-1", "LT-MEM-3", "LT-PROG-12"];
+    H035b "H-035b" "mainline" "wb_shutdown" "flushes the bandwidth work before the flusher: harmless since arming it tests WB_registered" [];
 }
 
 thread_local! {

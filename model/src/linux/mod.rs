@@ -85,6 +85,8 @@ kstruct! {
         blkcg_root: Var<Css>,
         /// Modelled time, advanced by the case only.
         jiffies: Var<u64>,
+        /// What lock_folio_memcg() took in kernels of old, outside the i_pages lock and with interrupts off; only for H-019.
+        memcg_move_lock: SpinLock,
         /// Waiters for a variable, shared by all of them as the hashed wait queues are. kernel/sched/wait_bit.c
         bit_wait_table: WaitQueue,
         /// Dirty pages from which a wb is over its background threshold; 0: none ever is. Set by the case.

@@ -16,7 +16,8 @@ pub(super) fn state_bit(m: &Machine, wb: Ptr, nr: u32) -> bool {
     m.mem.peek(BdiWriteback(wb).state().ptr()) & 1 << nr != 0
 }
 
-fn on_stack(m: &Machine, name: &str) -> bool {
+/// Is some task in this function?
+pub(super) fn on_stack(m: &Machine, name: &str) -> bool {
     m.tasks.iter().any(|t| t.live && t.stack.iter().any(|f| f.name == name))
 }
 

@@ -71,6 +71,10 @@ fn bad(m: &mut Machine, rule: &'static str, detail: impl FnOnce(&Machine) -> Str
 impl Watch for Oracles {
     fn event(&mut self, m: &mut Machine, e: &Event) {
         let s = m.current;
+        if e.kind == Kind::Cmpxchg && e.val == 0 && e.task != self.s.last_name {
+            // A winner's own store must not be booked to the task that ran before.
+            self.attach_won(m, e.obj, s);
+        }
         if e.task != self.s.last_name {
             self.boundary(m);
             self.s.enter(s, e.task);
@@ -193,18 +197,23 @@ impl Oracles {
         }
     }
 
+    /// The task of slot `s` has just given an inode its first wb, if that is what the cell at `p` is.
+    fn attach_won(&mut self, m: &mut Machine, p: Ptr, s: usize) {
+        if let Some(a) = m.mem.alloc_of(p)
+            && a.ty.label == "inode"
+            && p.0 - a.base.0 == inode_fields::i_wb
+            && let Some(i) = self.s.inode(a.base)
+        {
+            self.poll_inode(m, i, s);
+        }
+    }
+
     fn exchanged(&mut self, m: &mut Machine, e: &Event, s: usize) {
         let Some(a) = m.mem.alloc_of(e.obj) else { return };
-        let (label, base, off) = (a.ty.label, a.base, e.obj.0 - a.base.0);
+        let (label, base) = (a.ty.label, a.base);
         let wb = match label {
             "wb" => base,
             "bdi" => BackingDevInfo(base).wb().ptr(),
-            "inode" if off == inode_fields::i_wb => {
-                if let Some(i) = self.s.inode(base) {
-                    self.poll_inode(m, i, s);
-                }
-                return;
-            }
             _ => return,
         };
         if e.obj != BdiWriteback(wb).switch_wbs_ctxs().ptr() {
@@ -322,6 +331,7 @@ impl Oracles {
             Fun::Release => self.release_starts(m, e.obj),
             Fun::ById => self.by_id_called(m, &mut f),
             Fun::SyncInodes => self.sync_called(m, &mut f),
+            Fun::Writeback => self.writeback_called(m, &mut f),
             Fun::WbcAttach => self.attach_called(m, &mut f),
             Fun::Umount => {
                 let sb = e.obj;
@@ -349,6 +359,7 @@ impl Oracles {
             Fun::CgwbBdiUnregister => self.unregister_returned(m, e.obj),
             Fun::ById => self.by_id_returned(m, &f, e.obj, e.val as i64),
             Fun::SyncInodes => self.sync_returned(m, &f),
+            Fun::Writeback => self.writeback_returned(m, &f),
             Fun::WaitCompletion => self.waited(s),
             Fun::Umount => self.umount_returned(m, e.obj),
             Fun::ShutdownSuper => self.busy_inodes(m, e.obj, "is unmounted"),

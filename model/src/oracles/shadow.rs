@@ -192,6 +192,7 @@ pub(super) enum Fun {
     Evict,
     WbcAttach,
     SwitchWbs,
+    Writeback,
 }
 
 impl Fun {
@@ -223,6 +224,7 @@ impl Fun {
             "evict" => Fun::Evict,
             "wbc_attach_and_unlock_inode" => Fun::WbcAttach,
             "inode_switch_wbs" => Fun::SwitchWbs,
+            "wb_writeback" => Fun::Writeback,
             _ => Fun::Other,
         }
     }

@@ -1,9 +1,10 @@
 //! Inodes on their way from one wb to another (LT-ISW-1 to LT-ISW-6, LT-REF-8, LT-REF-9, LT-PROG-4).
 
+use super::lists::on_stack;
 use super::shadow::{Fun, entries, ptr_at};
 use super::{Oracles, bad};
 use crate::linux::include::backing_dev_defs::WB_HAS_DIRTY_IO;
-use crate::linux::include::fs::{I_CLEAR, I_DIRTY_ALL, I_FREEING, I_SYNC, I_WB_SWITCH, I_WILL_FREE, inode_fields};
+use crate::linux::include::fs::{I_CLEAR, I_DIRTY, I_DIRTY_ALL, I_FREEING, I_SYNC, I_SYNC_QUEUED, I_WB_SWITCH, I_WILL_FREE, inode_fields};
 use crate::linux::include::writeback::{ISW_MAX, InodeSwitchWbsContext, isw_fields};
 use crate::sync::{Machine, NULL, Ptr};
 
@@ -37,8 +38,12 @@ impl Oracles {
         if switching && (m.mem.peek(k.i_count().ptr()) as i64) < 1 {
             bad(m, "LT-REF-8", |m| format!("{} is being switched and has no reference", m.mem.name(ino.p)));
         }
-        if self.syncs > 0 && state & I_DIRTY_ALL == 0 {
+        // Marking an inode dirty may turn one kind of dirtiness into another, with a moment between.
+        if self.syncs > 0 && state & I_DIRTY_ALL == 0 && (state & I_SYNC != 0 || !on_stack(m, "__mark_inode_dirty")) {
             self.written(i);
+        }
+        if state & I_DIRTY == 0 || state & (I_SYNC | I_SYNC_QUEUED | I_FREEING | I_WILL_FREE) != 0 {
+            self.looked_at(i);
         }
     }
 

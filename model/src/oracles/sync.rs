@@ -3,9 +3,9 @@
 use super::lists::state_bit;
 use super::shadow::{Frame, Fun, bits, entries, linked, ptr_at};
 use super::{Oracles, bad};
-use crate::linux::include::backing_dev_defs::{BackingDevInfo, WB_REGISTERED};
+use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, WB_REGISTERED};
 use crate::linux::include::cgroup_defs::WbCompletion;
-use crate::linux::include::fs::{I_DIRTY_ALL, I_FREEING, I_WILL_FREE};
+use crate::linux::include::fs::{I_DIRTY_ALL, I_FREEING, I_WILL_FREE, inode_fields};
 use crate::linux::include::writeback::WbWritebackWork;
 use crate::sync::{Machine, Ptr};
 
@@ -14,14 +14,18 @@ impl Oracles {
     pub(super) fn sync_called(&mut self, m: &Machine, f: &mut Frame) {
         let sb = super::shadow::sb(f.obj);
         f.bdi = ptr_at(m, sb.s_bdi().ptr());
-        if !state_bit(m, BackingDevInfo(f.bdi).wb().ptr(), WB_REGISTERED) {
+        // Without data integrity there is nothing to promise.
+        f.closed = state_bit(m, BackingDevInfo(f.bdi).wb().ptr(), WB_REGISTERED) && m.mem.peek(sb.s_no_data_integrity().ptr()) == 0;
+        if !f.closed {
             return;
         }
         self.syncs += 1;
         for (i, ino) in self.s.each_inode() {
             let k = ino.k();
             let state = m.mem.peek(k.i_state().ptr());
-            if ptr_at(m, k.i_sb().ptr()) == f.obj && state & I_DIRTY_ALL != 0 && state & (I_FREEING | I_WILL_FREE) == 0 && linked(m, k.i_io_list()) {
+            let wb = BdiWriteback(ino.wb);
+            let listed = linked(m, k.i_io_list()) && !entries(m, wb.b_attached()).any(|e| e == k.i_io_list().ptr());
+            if ptr_at(m, k.i_sb().ptr()) == f.obj && state & I_DIRTY_ALL != 0 && state & (I_FREEING | I_WILL_FREE) == 0 && listed {
                 f.inodes |= 1 << i;
             }
         }
@@ -36,8 +40,9 @@ impl Oracles {
 
     /// `sync_inodes_sb` returned.
     pub(super) fn sync_returned(&mut self, m: &mut Machine, f: &Frame) {
-        self.syncs = self.syncs.saturating_sub(1);
-        // Without a wait there was nothing to promise: a superblock without data integrity.
+        if f.closed {
+            self.syncs = self.syncs.saturating_sub(1);
+        }
         if !f.closed || !m.mem.live(f.bdi) || !state_bit(m, BackingDevInfo(f.bdi).wb().ptr(), WB_REGISTERED) {
             return;
         }
@@ -51,11 +56,45 @@ impl Oracles {
         }
     }
 
+    /// `wb_writeback` begins: it must at least take these inodes off b_dirty before it may end for lack of inodes.
+    pub(super) fn writeback_called(&self, m: &Machine, f: &mut Frame) {
+        let (wb, work) = (BdiWriteback(f.obj), WbWritebackWork(Ptr::from_word(f.arg)));
+        // These two give way to other works.
+        if m.mem.peek(work.for_background().ptr()) != 0 || m.mem.peek(work.for_kupdate().ptr()) != 0 {
+            return;
+        }
+        let sb = ptr_at(m, work.sb().ptr());
+        for e in entries(m, wb.b_dirty()) {
+            if let Some(i) = self.s.inode(e.sub(inode_fields::i_io_list))
+                && (sb.is_null() || ptr_at(m, self.s.inodes[i].k().i_sb().ptr()) == sb)
+            {
+                f.inodes |= 1 << i;
+            }
+        }
+    }
+
+    /// Inode `i` was looked at by a flusher, or is none of its business any more.
+    pub(super) fn looked_at(&mut self, i: usize) {
+        for s in &mut self.s.slots {
+            s.frames.iter_mut().filter(|f| f.fun == Fun::Writeback).for_each(|f| f.inodes &= !(1 << i));
+        }
+    }
+
+    /// `wb_writeback` returned, with pages left to write if it found no more.
+    pub(super) fn writeback_returned(&mut self, m: &mut Machine, f: &Frame) {
+        let left = m.mem.peek(WbWritebackWork(Ptr::from_word(f.arg)).nr_pages().ptr()) as i64;
+        for i in bits(f.inodes) {
+            let ino = self.s.inodes[i];
+            if left > 0 && !ino.p.is_null() && ino.wb == f.obj {
+                bad(m, "LT-PROG-10", |m| format!("a flush of {} with {left} pages to go ends and never looked at {}", m.mem.name(f.obj), m.mem.name(ino.p)));
+            }
+        }
+    }
+
     /// A wait for a completion returned in slot `s`.
     pub(super) fn waited(&mut self, s: usize) {
         if let Some(f) = self.s.frame(s, Fun::SyncInodes) {
-            // The split is complete; `closed` notes that there was one.
-            f.closed |= f.flag;
+            // The split is complete.
             f.flag = false;
         }
     }
@@ -70,6 +109,8 @@ impl Oracles {
         if !w.done.is_null() && m.mem.live(w.done) {
             let visible = 1 + self.s.works.iter().filter(|o| o.p != work && o.done == w.done && linked(m, WbWritebackWork(o.p).list())).count() as i64;
             let cnt = m.mem.peek(WbCompletion(w.done).cnt().ptr()) as i64;
+            // The owner gives up its own unit when it begins to wait.
+            let visible = visible + i64::from(!self.s.any_frame(Fun::WaitCompletion, |f| f.obj == w.done));
             if cnt < visible {
                 bad(m, "LT-REF-10", |m| format!("{} counts {cnt} with {visible} works unfinished", m.mem.name(w.done)));
             }

@@ -98,6 +98,12 @@ impl SpinGuard {
     pub fn forget(self) {
         std::mem::forget(self);
     }
+    /// `spin_unlock_irq`: releases, and switches interrupts on whatever they were before. Dropping the guard is
+    /// `spin_unlock_irqrestore`.
+    pub fn unlock_irq(self) {
+        drop(self);
+        with(Machine::local_irq_enable);
+    }
     /// A guard for a lock that the running task holds already.
     pub fn adopt(l: SpinLock) -> SpinGuard {
         SpinGuard(l.0)

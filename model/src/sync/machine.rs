@@ -641,6 +641,15 @@ impl Machine {
         }
     }
 
+    /// `local_irq_enable`: also under locks that were taken with interrupts off.
+    pub(super) fn local_irq_enable(&mut self) {
+        let t = &mut self.tasks[self.current];
+        t.irq_off = 0;
+        for h in t.held.iter_mut().filter(|h| h.mode == Mode::Irq as u64) {
+            h.mode = Mode::Plain as u64;
+        }
+    }
+
     /// Does the running task hold this lock?
     pub fn holds(&self, p: Ptr) -> bool {
         self.tasks[self.current].held.iter().any(|h| h.lock == p)

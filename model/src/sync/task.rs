@@ -243,8 +243,11 @@ pub fn join(index: u16) -> super::step::Step {
 }
 
 /// Starts an interrupt handler that runs any time from now on: completion number `nr` of whatever `obj` submitted.
+///
+/// Where tasks share CPUs it comes on the CPU that submitted.
 pub fn spawn_irq(obj: Ptr, nr: u32, name: &'static str, body: Fut) {
     with(|m| {
-        m.spawn_named(NameKey::Irq(obj, nr), TaskLabel::Irq(name, obj), Level::Hardirq, None, Op::new(Kind::Start, NULL), body);
+        let cpu = m.config.shared_cpus.then(|| m.tasks[m.current].cpu);
+        m.spawn_named(NameKey::Irq(obj, nr), TaskLabel::Irq(name, obj), Level::Hardirq, cpu, Op::new(Kind::Start, NULL), body);
     });
 }

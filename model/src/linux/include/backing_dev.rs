@@ -113,6 +113,10 @@ pub async fn unlocked_inode_to_wb_begin(inode: Inode) -> (BdiWriteback, Cookie) 
 
 /// `unlocked_inode_to_wb_end`
 pub fn unlocked_inode_to_wb_end(_inode: Inode, cookie: Cookie) {
-    drop(cookie.locked);
+    match cookie.locked {
+        // Does not ask whether they were on.
+        Some(lock) if mutated(Mutant::H019) => lock.unlock_irq(),
+        lock => drop(lock),
+    }
     drop(cookie.rcu);
 }

@@ -94,6 +94,8 @@ kstruct! {
         i_wb_frn_avg_time: Var<u32>,
         /// 16 slots of history.
         i_wb_frn_history: Var<u32>,
+        /// Jiffies when it was put on b_dirty or b_dirty_time. i_lock.
+        dirtied_when: Var<u64>,
         /// Dirtied long enough ago for periodic writeback: what the kernel derives from `dirtied_when`; set by the case.
         dirtied_expired: Var<bool>,
         /// Whole-disk block-device inode: its RCU free drops the disk's reference on the bdi.

@@ -16,6 +16,7 @@ use crate::linux::include::cgroup_defs::{Css, MEMCG_CGWB_FRN_CNT, MemCgroup};
 use crate::linux::include::fs::Inode;
 use crate::linux::include::writeback::WbReason;
 use crate::linux::mm::backing_dev::wb_memcg_offline;
+use crate::mutants::{Mutant, mutated};
 use crate::sync::{Choice, Gfp, Tp, choose, emit, kfree, kzalloc, rcu_read_lock};
 
 /// `dirty_expire_interval` in jiffies.
@@ -104,6 +105,10 @@ async fn mem_cgroup_track_foreign_dirty_slowpath(inode: Inode, folio_css: Css, w
         n => Some(idle[n as usize - 1].1),
     };
     let Some(frn) = frn else { return };
+    if mutated(Mutant::H032) {
+        // The stamp first: a flush may take the ids of two writers, or those of the last record, for fresh.
+        frn.at().write_once(now).await;
+    }
     frn.bdi_id().write_once(bdi_id).await;
     frn.memcg_id().write_once(memcg_id).await;
     frn.at().write_once(now).await;

@@ -23,7 +23,7 @@ use crate::linux::include::fs::{I_DIRTY_PAGES, Inode};
 use crate::linux::include::writeback::{SyncMode, WritebackControl};
 use crate::linux::mm::memcontrol::{mem_cgroup_flush_foreign, mem_cgroup_track_foreign_dirty, mod_memcg_dirty};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{Choice, Gfp, Pred, Tp, choose, emit, queue_delayed_work, report, spawn_irq, wait_event, waitqueue_active, wake_up_all, with};
+use crate::sync::{Choice, Gfp, Pred, SpinGuard, Tp, choose, emit, queue_delayed_work, report, spawn_irq, wait_event, waitqueue_active, wake_up_all, with};
 
 fn add(counter: crate::sync::Var<i64>, nr: i64) {
     counter.set(counter.get() + nr);
@@ -68,6 +68,7 @@ fn folio_memcg(inode: Inode) -> Css {
 /// The folio lock is held, and the dirty marks stay until the caller takes them away.
 pub async fn folio_clear_dirty_for_io(inode: Inode, max: i64) -> i64 {
     kfn!(folio_clear_dirty_for_io);
+    let memcg_lock = lock_folio_memcg().await;
     let (wb, cookie) = unlocked_inode_to_wb_begin(inode).await;
     let cleaning = inode.nr_cleaning().read_once().await;
     let nr = (inode.nr_dirty().get() - cleaning).clamp(0, max);
@@ -77,7 +78,16 @@ pub async fn folio_clear_dirty_for_io(inode: Inode, max: i64) -> i64 {
         mod_memcg_dirty(folio_memcg(inode), -nr);
     }
     unlocked_inode_to_wb_end(inode, cookie);
+    if memcg_lock.is_some() {
+        // The section goes on for a while.
+        inode.nr_dirty().read_once().await;
+    }
     nr
+}
+
+/// The lock that once surrounded changes of a folio's state; for the mutant that needs a caller with interrupts off.
+async fn lock_folio_memcg() -> Option<SpinGuard> {
+    if mutated(Mutant::H019) { Some(globals().memcg_move_lock().lock_irq().await) } else { None }
 }
 
 /// `__folio_start_writeback` of `nr` pages whose dirty bit was cleared.
@@ -110,6 +120,7 @@ pub async fn wb_inode_writeback_end(wb: BdiWriteback) {
 /// `folio_end_writeback` of `nr` pages; the inode may be gone when the i_pages lock is dropped.
 pub async fn folio_end_writeback(inode: Inode, nr: i64) {
     kfn!(__folio_end_writeback);
+    let _memcg_lock = lock_folio_memcg().await;
     let _i_pages = inode.i_pages().lock_irq().await;
     add(inode.nr_writeback(), -nr);
     let wb = inode_to_wb(inode);

@@ -2,7 +2,7 @@
 //!
 //! Mirrors:    fs/fs-writeback.c, __inode_attach_wb(), __mark_inode_dirty(), queue_io(), requeue_inode() and their helpers;
 //!             inode_attach_wb() and inode_detach_wb() of include/linux/writeback.h; fidelity: mirror.
-//! Simplified: `dirtied_when` is one bit, old enough for periodic writeback; b_io is not sorted by superblock; a file system
+//! Simplified: whether `dirtied_when` is old enough for periodic writeback is a bit that the case sets; b_io is not sorted by superblock; a file system
 //!             has no dirty_inode and no sync_lazytime operation.
 //! Locks:      list_lock > i_lock for every change of a list position; i_lock > i_wb's creation path; s_inode_wblist_lock
 //!             inside the i_pages lock.
@@ -129,6 +129,10 @@ pub fn redirty_tail_locked(inode: Inode, wb: BdiWriteback) {
         return;
     }
     inode.dirtied_expired().set(false);
+    let youngest = wb.b_dirty().next();
+    if !wb.b_dirty().is_empty() && inode.dirtied_when().get() < wb_inode(youngest).dirtied_when().get() {
+        dirtied_now(inode);
+    }
     inode_io_list_move_locked(inode, wb, wb.b_dirty());
 }
 
@@ -177,13 +181,19 @@ pub async fn inode_sleep_on_writeback(inode: Inode, i_lock: SpinGuard) {
     schedule(waitq).await;
 }
 
+/// The inode's time on its list starts now.
+pub fn dirtied_now(inode: Inode) {
+    inode.dirtied_expired().set(false);
+    inode.dirtied_when().set(globals().jiffies().get());
+}
+
 /// `move_expired_inodes`: moves inodes from the old end of `from` to b_io, oldest first, up to one that is too young.
-async fn move_expired_inodes(from: ListHead, to: ListHead, expired_only: bool) -> u32 {
+async fn move_expired_inodes(from: ListHead, to: ListHead, dirtied_before: u64, expired_only: bool) -> u32 {
     kfn!(move_expired_inodes);
     let mut moved = 0;
     while !from.is_empty() {
         let inode = wb_inode(from.prev());
-        if expired_only && !inode.dirtied_expired().get() {
+        if inode.dirtied_when().get() > dirtied_before || (expired_only && !inode.dirtied_expired().get()) {
             break;
         }
         let _i_lock = inode.i_lock().lock().await;
@@ -195,14 +205,14 @@ async fn move_expired_inodes(from: ListHead, to: ListHead, expired_only: bool) -
 }
 
 /// `queue_io`: fills b_io with b_more_io as it is and with what is old enough of b_dirty and b_dirty_time.
-pub async fn queue_io(wb: BdiWriteback, work: WbWritebackWork) {
+pub async fn queue_io(wb: BdiWriteback, work: WbWritebackWork, dirtied_before: u64) {
     kfn!(queue_io);
     lockdep_assert_held(wb.list_lock());
     while !wb.b_more_io().is_empty() {
         wb.b_more_io().prev().move_to(wb.b_io());
     }
-    let mut moved = move_expired_inodes(wb.b_dirty(), wb.b_io(), work.for_kupdate().get()).await;
-    moved += move_expired_inodes(wb.b_dirty_time(), wb.b_io(), !work.for_sync().get()).await;
+    let mut moved = move_expired_inodes(wb.b_dirty(), wb.b_io(), dirtied_before, work.for_kupdate().get()).await;
+    moved += move_expired_inodes(wb.b_dirty_time(), wb.b_io(), dirtied_before, !work.for_sync().get()).await;
     if moved > 0 {
         wb_io_lists_populated(wb);
     }
@@ -231,7 +241,7 @@ pub fn requeue_inode(inode: Inode, wb: BdiWriteback, wbc: &WritebackControl) {
     } else if state & I_DIRTY != 0 {
         redirty_tail_locked(inode, wb);
     } else if state & I_DIRTY_TIME != 0 {
-        inode.dirtied_expired().set(false);
+        dirtied_now(inode);
         inode_io_list_move_locked(inode, wb, wb.b_dirty_time());
         inode.i_state().clear(I_SYNC_QUEUED);
     } else {
@@ -296,7 +306,7 @@ pub async fn mark_inode_dirty_by(inode: Inode, flags: u64, current: Cgroup) {
         drop(i_lock);
         return;
     }
-    inode.dirtied_expired().set(false);
+    dirtied_now(inode);
     let list = if state & I_DIRTY != 0 { wb.b_dirty() } else { wb.b_dirty_time() };
     let wakeup_bdi = inode_io_list_move_locked(inode, wb, list);
     let wakeup_bdi = wakeup_bdi && wb.bdi().get().cap_writeback().get();

@@ -19,7 +19,7 @@ use crate::linux::include::writeback::{SyncMode, WbWritebackWork, WritebackContr
 use crate::linux::mm::backing_dev::bdi_dev_name;
 use crate::linux::mm::page_writeback::{do_writepages, filemap_fdatawait};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{Choice, ListHead, SpinGuard, WorkFn, choose, kfree, kzalloc_nofail, requeue_delayed_work, smp_mb};
+use crate::sync::{Choice, ListHead, SpinGuard, Tp, WorkFn, choose, emit, kfree, kzalloc_nofail, requeue_delayed_work, smp_mb};
 use crate::{container_of, kfn};
 
 /// `LONG_MAX`: as many pages as there are.
@@ -39,7 +39,12 @@ pub async fn __writeback_single_inode(inode: Inode, wbc: &mut WritebackControl) 
         super::dirty::sync_lazytime(inode).await;
     }
     let i_lock = inode.i_lock().lock().await;
-    let early = if mutated(Mutant::Ord15b) { Some(inode.nr_dirty().read_once().await) } else { None };
+    let mut early = None;
+    if mutated(Mutant::Ord15b) {
+        // Without the barrier the mark may be read before others see the flags clear.
+        early = Some(inode.nr_dirty().read_once().await);
+        inode.i_state().write_once(inode.i_state().get() & !I_DIRTY).await;
+    }
     inode.i_state().clear(I_DIRTY);
     smp_mb().await;
     let nr_dirty = match early {
@@ -156,7 +161,9 @@ fn wb_over_bg_thresh(wb: BdiWriteback) -> bool {
 /// `wb_writeback`: carries out one work.
 pub async fn wb_writeback(wb: BdiWriteback, work: WbWritebackWork) {
     kfn!(wb_writeback);
+    emit(Tp::Call, wb.ptr(), u64::from(work.ptr().0));
     let mut queued = false;
+    let mut dirtied_before = globals().jiffies().get();
     let (background, kupdate) = (work.for_background().get(), work.for_kupdate().get());
     loop {
         if work.nr_pages().get() <= 0 {
@@ -169,8 +176,11 @@ pub async fn wb_writeback(wb: BdiWriteback, work: WbWritebackWork) {
             break;
         }
         let mut list_lock = wb.list_lock().lock().await;
+        if background || kupdate {
+            dirtied_before = globals().jiffies().get();
+        }
         if wb.b_io().is_empty() {
-            queue_io(wb, work).await;
+            queue_io(wb, work, dirtied_before).await;
             queued = true;
         }
         let progress;
@@ -189,6 +199,7 @@ pub async fn wb_writeback(wb: BdiWriteback, work: WbWritebackWork) {
         drop(list_lock);
         inode_sleep_on_writeback(inode, i_lock).await;
     }
+    emit(Tp::Return, wb.ptr(), u64::from(work.ptr().0));
 }
 
 /// `list_empty` without the list's lock.
@@ -255,7 +266,7 @@ async fn writeback_inodes_wb(wb: BdiWriteback, nr_pages: i64) {
     work.nr_pages().set(nr_pages);
     let list_lock = wb.list_lock().lock().await;
     if wb.b_io().is_empty() {
-        queue_io(wb, work).await;
+        queue_io(wb, work, globals().jiffies().get()).await;
     }
     let (_, list_lock) = __writeback_inodes_wb(wb, work, list_lock).await;
     drop(list_lock);

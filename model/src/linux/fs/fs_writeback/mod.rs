@@ -29,6 +29,7 @@ use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, WB_H
 use crate::linux::include::cgroup_defs::WbCompletion;
 use crate::linux::include::fs::{I_FREEING, I_SYNC_QUEUED, Inode};
 use crate::linux::include::writeback::WbWritebackWork;
+use crate::linux::mm::backing_dev::bdi_dev_name;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{
     Field, ListHead, Pred, SpinGuard, Tp, WaitQueue, emit, kfree, kzalloc_nofail, lockdep_assert_held, mod_delayed_work, queue_delayed_work, report,
@@ -175,6 +176,8 @@ pub async fn finish_writeback_work(wb: BdiWriteback, work: WbWritebackWork) {
 pub async fn wb_queue_work(wb: BdiWriteback, work: WbWritebackWork) {
     kfn!(wb_queue_work);
     emit(Tp::Call, wb.ptr(), u64::from(work.ptr().0));
+    // trace_writeback_queue shows the device's name.
+    bdi_dev_name(wb.bdi().get()).await;
     let done = work.done().get();
     let late_count = mutated(Mutant::Ord10);
     if !done.is_null() && !late_count {

@@ -10,6 +10,7 @@
 //!             I_WB_SWITCH is cleared; the inode reference goes before the count does.
 //! Rules:      LT-REF-1, LT-REF-8, LT-REF-9, LT-ISW-1 to LT-ISW-5, LT-ACC-1, LT-PROG-4, LT-PROG-5, LT-MEM-1, LT-MEM-6, LT-MEM-7.
 
+use super::dirty::dirtied_now;
 use super::{inode_cgwb_move_to_attached, inode_io_list_move_locked, wb_io_lists_depopulated, wb_wakeup};
 use crate::linux::fs::inode::{__iget, ihold, iput};
 use crate::linux::globals;
@@ -62,7 +63,7 @@ async fn inode_do_switch_wbs(inode: Inode, old_wb: BdiWriteback, new_wb: BdiWrit
         if !inode.i_io_list().is_empty() {
             if inode.i_state().get() & I_DIRTY_ALL != 0 {
                 // b_dirty whatever list it was on: always right, and I_SYNC_QUEUED stays as it was.
-                inode.dirtied_expired().set(false);
+                dirtied_now(inode);
                 inode_io_list_move_locked(inode, new_wb, new_wb.b_dirty());
             } else {
                 inode_cgwb_move_to_attached(inode, new_wb);
@@ -180,7 +181,10 @@ async fn switch_work(new_wb: BdiWriteback) {
         node = Llist::next(node);
         process_inode_switch_wbs(new_wb, isw).await;
     }
-    if !mutated(Mutant::H025) {
+    if mutated(Mutant::H025) {
+        // A worker that looks for more before it ends.
+        new_wb.switch_wbs_ctxs().first().await;
+    } else {
         new_wb.put().await;
     }
 }

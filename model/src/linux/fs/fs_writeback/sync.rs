@@ -8,7 +8,7 @@
 //! Ordering:   no inode switches while a data-integrity work is split and carried out.
 //! Rules:      LT-SYNC-1, LT-ISW-5, LT-PROG-2, LT-MEM-1, LT-MEM-5, LT-LIST-12.
 
-use super::dirty::{inode_sync_complete, inode_wait_for_writeback, redirty_tail_locked};
+use super::dirty::{dirtied_now, inode_sync_complete, inode_wait_for_writeback, redirty_tail_locked};
 use super::flusher::{__writeback_single_inode, LONG_MAX};
 use super::foreign::wbc_attach_and_unlock_inode;
 use super::{
@@ -221,7 +221,7 @@ pub async fn writeback_single_inode(inode: Inode, wbc: &mut WritebackControl) {
             if state & I_DIRTY != 0 {
                 redirty_tail_locked(inode, wb);
             } else if state & I_DIRTY_TIME != 0 {
-                inode.dirtied_expired().set(false);
+                dirtied_now(inode);
                 inode_io_list_move_locked(inode, wb, wb.b_dirty_time());
             }
         }

@@ -235,6 +235,8 @@ async fn publish(wb: BdiWriteback, was_dying: bool, stale: Ptr) -> i64 {
         bdi.cgwb_tree().replace_slot(slot, wb.ptr());
     } else {
         // Occupied: we have raced another instance of this function.
+        // The claim was that two creators can both get here with success: there is nothing to change for that.
+        let _ = mutated(Mutant::H033);
         let ret = bdi.cgwb_tree().insert(key, wb.ptr());
         if ret != 0 {
             return ret;
