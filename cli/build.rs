@@ -1,5 +1,6 @@
-//! Notes the commit that is built, if it can be known, and takes the corpus into the program.
+//! Notes the commit that is built, if it can be known, and takes the corpus and the names of mirrored functions into the program.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +24,19 @@ fn table(out: &mut String, name: &str, dir: &Path) {
     let _ = writeln!(out, "];");
 }
 
+/// Kernel functions that mirrored text enters: what `kfn!` names below a folder.
+fn functions(names: &mut BTreeSet<String>, dir: &Path) {
+    for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()) {
+        if path.is_dir() {
+            functions(names, &path);
+        } else if path.extension().is_some_and(|x| x == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let word = |s: &str| s.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+            names.extend(text.split("kfn!(").skip(1).map(word).filter(|n| !n.is_empty()));
+        }
+    }
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     for what in ["HEAD", "logs/HEAD"] {
@@ -38,5 +52,10 @@ fn main() {
     let mut out = String::new();
     table(&mut out, "CASES", &corpus.join("cases"));
     table(&mut out, "RULES", &corpus.join("rules"));
+    let linux = var("CARGO_MANIFEST_DIR").join("../model/src/linux");
+    println!("cargo::rerun-if-changed={}", linux.display());
+    let mut names = BTreeSet::new();
+    functions(&mut names, &linux);
+    let _ = writeln!(out, "/// Kernel functions that the model mirrors, sorted.\npub const FUNCTIONS: &[&str] = &{:?};", names.iter().collect::<Vec<_>>());
     std::fs::write(var("OUT_DIR").join("corpus.rs"), out).expect("the build directory can be written");
 }

@@ -1,8 +1,8 @@
 //! Cases and rule sets by name or path: the built-in corpus, and files.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, nearest};
 use std::path::Path;
-use wbmodel::cases::{self, Case, Finding, RuleSet};
+use wbmodel::cases::{self, Case, Finding, RuleSet, Span};
 use wbmodel::mutants;
 use wbmodel::oracles;
 use wbmodel::rules::Rules;
@@ -38,6 +38,14 @@ impl Subject {
             Some(_) => Ok(()),
             None => Err(Problem::at(format!("no invariant called `{id}`"), "`wbcheck list invariants` shows all", &self.file, &self.text, span)),
         };
+        for name in self.case.reach.iter().filter(|n| built_in::FUNCTIONS.binary_search(&n.as_str()).is_err()) {
+            let help = match nearest(name, built_in::FUNCTIONS.iter().copied()) {
+                Some(f) => format!("did you mean `{f}`?"),
+                None => "`reach` names kernel functions that the model mirrors".to_string(),
+            };
+            let message = format!("no kernel function called `{name}` is mirrored");
+            return Err(Problem::at(message, help, &self.file, &self.text, place_of(&self.text, "reach", name)));
+        }
         for e in &self.case.expect {
             e.violates.iter().try_for_each(|id| invariant(id, e.span))?;
         }
@@ -67,6 +75,14 @@ pub fn rules_names() -> impl Iterator<Item = &'static str> {
     Rules::BUILT_IN.iter().map(|r| r.0).chain(built_in::RULES.iter().map(|r| r.0))
 }
 
+/// Where a word stands in the text, after the line that begins with the name of a node.
+fn place_of(text: &str, node: &str, word: &str) -> Span {
+    let begins_line = |i: &usize| text[..*i].rsplit('\n').next().is_some_and(|l| l.trim().is_empty());
+    let starts = text.match_indices(node).map(|m| m.0).filter(begins_line);
+    let at = starts.filter_map(|i| text[i + node.len()..].find(word).map(|j| i + node.len() + j)).min();
+    at.map_or(Span::default(), |offset| Span { offset, len: word.len() })
+}
+
 /// Looks like a path and not like a name.
 fn is_path(s: &str) -> bool {
     s.contains(['/', '\\']) || s.ends_with(".kdl") || Path::new(s).is_file()
@@ -91,13 +107,17 @@ pub fn rules(name: &str) -> Result<RuleSet, Problem> {
     if let Some(r) = RuleSet::built_in(name) {
         return Ok(r);
     }
-    let set = match built_in::RULES.iter().find(|r| r.0 == name) {
-        Some((stem, text)) => cases::parse_rules(&format!("corpus/rules/{stem}.kdl"), text).map_err(|e| Problem::File(Box::new(e)))?,
-        None if is_path(name) => cases::load_rules(Path::new(name))?,
+    let (file, text) = match built_in::RULES.iter().find(|r| r.0 == name) {
+        Some((stem, text)) => (format!("corpus/rules/{stem}.kdl"), (*text).to_string()),
+        None if is_path(name) => (name.to_string(), cases::read_text(Path::new(name))?),
         None => return Err(Problem::unknown("rule set", name, rules_names(), "rules")),
     };
+    let set = cases::parse_rules(&file, &text).map_err(|e| Problem::File(Box::new(e)))?;
     match set.known.iter().find(|id| oracles::invariant(id).is_none()) {
-        Some(id) => Err(Problem::unknown("invariant", id, oracles::INVARIANTS.iter().map(|i| i.id), "invariants")),
+        Some(id) => {
+            let message = format!("no invariant called `{id}`");
+            Err(Problem::at(message, "`wbcheck list invariants` shows all", &file, &text, place_of(&text, "known", id)))
+        }
         None => Ok(set),
     }
 }

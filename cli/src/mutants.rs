@@ -10,8 +10,8 @@ use crate::progress::Meter;
 use crate::report::{MutantLine, MutantStatus, RunEvent, Sink, Summary};
 use crate::run::{self, Clock, Early, Findings, say};
 use wbexplore::plan::{Plan, Wish, search_name};
-use wbexplore::{Scheduler, Search};
 use wbexplore::verdict::{Found, Scene, judge};
+use wbexplore::{Scheduler, Search};
 use wbmodel::cases::RuleSet;
 use wbmodel::mutants::{Row, TABLE, by_id};
 

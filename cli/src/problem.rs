@@ -40,9 +40,8 @@ impl Problem {
 
     /// A name that is not among the candidates; suggests the nearest.
     pub fn unknown<'a>(what: &str, name: &str, candidates: impl IntoIterator<Item = &'a str>, list: &str) -> Problem {
-        let near = candidates.into_iter().map(|c| (distance(name, c), c)).min().filter(|(d, c)| *d * 2 <= c.chars().count());
-        let help = match near {
-            Some((_, c)) => format!("did you mean `{c}`? `wbcheck list {list}` shows all"),
+        let help = match nearest(name, candidates) {
+            Some(c) => format!("did you mean `{c}`? `wbcheck list {list}` shows all"),
             None => format!("`wbcheck list {list}` shows what there is"),
         };
         Problem::new(format!("no {what} called `{name}`"), help)
@@ -73,6 +72,12 @@ impl Problem {
             eprintln!("  help: the format is KDL, as in corpus/cases and corpus/rules; `wbcheck list` names what it may refer to");
         }
     }
+}
+
+/// The candidate that the name is most likely meant to be.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = candidates.into_iter().map(|c| (distance(name, c), c)).min();
+    near.filter(|(d, c)| *d * 2 <= c.chars().count()).map(|n| n.1)
 }
 
 /// Edits that turn one word into the other.

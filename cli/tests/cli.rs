@@ -213,6 +213,103 @@ fn bad_files_give_one_error_with_its_place() {
     refused(&wbcheck(&d, &["check", "--case", CASE, "--rules", &rules]), &["rules.kdl:3:", "kill"]);
 }
 
+/// Ways to spoil a good file: name of the new file, its bytes, and the place that the error must name.
+fn spoilt(good: &str) -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let lines = good.lines().count() + 1;
+    assert!(good.starts_with("schema 1\n") && good.ends_with('\n') && lines < 100);
+    let text = |s: String| s.into_bytes();
+    vec![
+        ("half.kdl", good.as_bytes()[..good.len() / 2].to_vec(), "half.kdl:"),
+        ("bytes.kdl", [b"schema 1\n\xff\xfe", good.as_bytes()].concat(), "bytes.kdl:2:1"),
+        ("newer.kdl", text(good.replacen("schema 1", "schema 2", 1)), "newer.kdl:1:"),
+        ("none.kdl", text(good.replacen("schema 1", "", 1)), "none.kdl:"),
+        ("deep.kdl", text(format!("{good}{}{}", "a {".repeat(10_000), "}".repeat(10_000))), "deep.kdl:"),
+        ("comments.kdl", text(format!("{good}{}{}", "/*".repeat(10_000), "*/".repeat(10_000))), "comments.kdl:"),
+        ("megabyte.kdl", text(good.to_string() + &"// padding\n".repeat(100_000)), "megabyte.kdl:1:1"),
+        ("top.kdl", text(format!("schema 1\nfoo 1\n{}", &good[9..])), "top.kdl:2:1"),
+        ("empty.kdl", Vec::new(), "empty.kdl:1:1"),
+    ]
+}
+
+#[test]
+fn bad_cases_rule_sets_and_recordings_give_one_error_with_its_place() {
+    let d = temp();
+    let sparse = d.path().join("sparse.kdl");
+    std::fs::File::create(&sparse).and_then(|f| f.set_len(100_000_000)).expect("a sparse file");
+    let case = std::fs::read_to_string(CASE).unwrap();
+    let recording = std::fs::read_to_string(d.path().join(finding(&d))).unwrap();
+    // Without the heading, which says where it comes from.
+    let recording = &recording[recording.find("schema 1").unwrap()..];
+    let rules = "schema 1\nrules \"x\" base=\"mainline\" {\n    set \"R-TREE-OUT\" \"release\"\n    known \"LT-LOOK-3\"\n}\n";
+    let refuse = |parser: &str, p: &str, words: &[&str]| {
+        let args = match parser {
+            "case" => vec!["check", "--case", p],
+            "rules" => vec!["check", "--case", CASE, "--rules", p],
+            _ => vec!["replay", p],
+        };
+        refused(&wbcheck(&d, &args), words);
+    };
+    for (parser, good) in [("case", case.as_str()), ("rules", rules), ("replay", recording)] {
+        for (name, bytes, place) in spoilt(good) {
+            refuse(parser, write(&d, name, bytes).to_str().unwrap(), &[place]);
+        }
+        refuse(parser, sparse.to_str().unwrap(), &["sparse.kdl:1:1"]);
+        refuse(parser, d.path().join("missing.kdl").to_str().unwrap(), &["missing.kdl"]);
+        refuse(parser, &format!("{}/", d.path().display()), &[d.path().to_str().unwrap()]);
+    }
+    let unknown: [(&str, &str, String, &[&str]); 9] = [
+        ("case", "function", case.replace("reach \"cgwb_kill\"", "reach \"cgwb_kil\""), &["unknown.kdl:", "did you mean `cgwb_kill`"]),
+        ("case", "operation", case.replace("rmdir \"", "rmdri \""), &["unknown.kdl:", "did you mean `rmdir`"]),
+        ("case", "object", case.replace("by-id \"sda\"", "by-id \"sdb\""), &["unknown.kdl:", "sdb"]),
+        ("case", "rule set's verb", case.replace("\"*\" holds", "\"*\" hold"), &["unknown.kdl:", "holds"]),
+        ("rules", "switch", rules.replace("R-TREE-OUT", "R-TREE-OUR"), &["unknown.kdl:3:5", "did you mean `R-TREE-OUT`"]),
+        ("rules", "value", rules.replace("\"release\"", "\"relaese\""), &["unknown.kdl:3:5", "did you mean `release`"]),
+        ("rules", "base", rules.replace("mainline", "mainlin"), &["unknown.kdl:2:1", "did you mean `mainline`"]),
+        ("rules", "invariant", rules.replace("LT-LOOK-3", "LT-LOOK-33"), &["unknown.kdl:4:12", "LT-LOOK-33"]),
+        ("replay", "task", recording.replace("run \"", "run \"no"), &["unknown.kdl:", "unknown task"]),
+    ];
+    for (parser, what, text, words) in &unknown {
+        let good = ["case", "rules", "replay"].iter().zip([case.as_str(), rules, recording]).find(|g| g.0 == parser).unwrap().1;
+        assert_ne!(text, good, "{what}");
+        refuse(parser, write(&d, "unknown.kdl", text).to_str().unwrap(), words);
+    }
+}
+
+#[test]
+fn shuttle_finds_and_replays_the_same() {
+    let d = temp();
+    let r = wbcheck(&d, &["check", "--case", CASE, "--engine", "shuttle", "--scheduler", "pct:3", "--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    assert_eq!(lines(&r.out, "header")[0]["engine"], "shuttle");
+    assert_eq!(lines(&r.out, "case")[0]["search"], "pct:3");
+    let line = lines(&r.out, "result").into_iter().find(|l| l["invariant"] == "LT-LOOK-3").expect("declared");
+    assert_eq!((&line["rules"], &line["status"]), (&Value::from("mainline"), &Value::from("violated")));
+    let file = line["replay"].as_str().unwrap().strip_prefix("wbcheck replay ").unwrap();
+    let trace = |engine: &str| lines(&wbcheck(&d, &["replay", file, "--engine", engine, "--trace", "--format", "json", "--times", "3"]).out, "text");
+    assert_eq!(trace("shuttle"), trace("stepper"));
+    assert!(!trace("shuttle").is_empty());
+    refused(&wbcheck(&d, &["check", "--case", CASE, "--engine", "shuttle", "--scheduler", "rando"]), &["did you mean `random`"]);
+}
+
+#[test]
+fn output_depends_on_the_seed_and_on_nothing_else() {
+    let d = temp();
+    let few = ["removed-owner", "two-lookups", "kill-get", "takeover-release"];
+    for engine in ["stepper", "shuttle"] {
+        let run = |jobs: &str, seed: &str| {
+            let mut args = vec!["check", "--engine", engine, "--scheduler", "random", "--max-executions", "200", "--no-times", "--format", "json"];
+            args.extend(few.iter().flat_map(|c| ["--case", *c]));
+            args.extend(["--jobs", jobs, "--seed", seed]);
+            wbcheck(&d, &args).out
+        };
+        let first = run("1", "1");
+        assert_eq!(first, run("1", "1"), "{engine}: the same seed twice");
+        assert_eq!(first, run("2", "1"), "{engine}: one and two jobs");
+        let steps = |out: &str| lines(out, "case").iter().map(|c| c["steps"].as_u64().unwrap()).collect::<Vec<_>>();
+        assert_ne!(steps(&first), steps(&run("2", "2")), "{engine}: another seed is another sample");
+    }
+}
+
 #[test]
 fn unknown_names_are_refused_with_a_suggestion() {
     let d = temp();

@@ -281,13 +281,5 @@ pub fn replay_on(engine: Engine, scene: &Scene, schedule: &Schedule, up_to: Opti
     // What the schedule had in store after the violation that it was replayed for does not matter.
     let reached = up_to.is_some_and(|rule| violations.iter().any(|v| v.rule == rule));
     let diverged = r.inner.inner.divergences().iter().filter(|d| !(reached && matches!(d, Divergence::Unused(_)))).map(ToString::to_string).collect();
-    Replayed {
-        end,
-        violations,
-        timeline,
-        diverged,
-        schedule: r.schedule(),
-        preemptions: r.preemptions(),
-        steps: r.steps(),
-    }
+    Replayed { end, violations, timeline, diverged, schedule: r.schedule(), preemptions: r.preemptions(), steps: r.steps() }
 }
