@@ -33,6 +33,8 @@ pub enum Search {
     },
     /// Every trace once or a little more: source-set dynamic partial-order reduction with sleep sets.
     Dpor,
+    /// The same, cut at states seen before: every state and every race, but not every trace.
+    Cached,
     /// Depth first, cut at states seen before, optionally with at most so many preemptions.
     States {
         /// Bound.
@@ -175,6 +177,7 @@ pub fn explore(boot: &dyn Fn(), search: &Search, budget: &Budget, on_execution: 
         }
         Search::Dfs { preemptions } => drive(boot, &Rc::new(RefCell::new(Dfs::new(preemptions))), budget, on_execution),
         Search::Dpor => drive(boot, &Rc::new(RefCell::new(Dpor::new())), budget, on_execution),
+        Search::Cached => drive(boot, &Rc::new(RefCell::new(Dpor::cached())), budget, on_execution),
         Search::States { preemptions } => drive(boot, &Rc::new(RefCell::new(States::new(preemptions))), budget, on_execution),
         Search::Shuttle { scheduler, seed } => on_shuttle(boot, scheduler, seed, budget, on_execution),
     }

@@ -8,6 +8,7 @@ use wbmodel::cases;
 pub const SEARCHES: &[(&str, &str)] = &[
     ("auto", "dynamic partial-order reduction within a budget, then the portfolio"),
     ("dpor", "every trace: source sets and sleep sets"),
+    ("cached", "the same, cut at states seen before: every state and every race"),
     ("states", "depth first, cut at states seen before"),
     ("dfs", "plain enumeration of schedules"),
     ("portfolio", "all sampling schedulers in rotation"),
@@ -100,6 +101,7 @@ impl Plan {
                 vec![(Search::Dpor, exhaustive), (Search::sample(Scheduler::Portfolio, seed), (all - exhaustive).max(1))]
             }
             "dpor" => one(Search::Dpor, EXHAUSTIVE),
+            "cached" => one(Search::Cached, EXHAUSTIVE),
             "states" => one(Search::States { preemptions }, EXHAUSTIVE),
             "dfs" => one(Search::Dfs { preemptions }, EXHAUSTIVE),
             other => {
@@ -127,6 +129,7 @@ pub fn search_name(s: &Search) -> String {
         Search::Dfs { preemptions: None } => "dfs".into(),
         Search::Dfs { preemptions: Some(n) } => format!("dfs, at most {n} preemptions"),
         Search::Dpor => "dpor".into(),
+        Search::Cached => "cached".into(),
         Search::States { preemptions: None } => "states".into(),
         Search::States { preemptions: Some(n) } => format!("states, at most {n} preemptions"),
         Search::Shuttle { scheduler, .. } => scheduler.to_string(),

@@ -21,6 +21,12 @@ impl Hasher for WordHasher {
             self.write_u64(u64::from(b));
         }
     }
+    fn write_u16(&mut self, v: u16) {
+        self.write_u64(u64::from(v));
+    }
+    fn write_usize(&mut self, v: usize) {
+        self.write_u64(v as u64);
+    }
     fn write_u32(&mut self, v: u32) {
         self.write_u64(u64::from(v));
     }

@@ -220,6 +220,9 @@ fn agree(program: &[Vec<Ins>], limit: u64) -> bool {
         let whole = st.executions - st.cut;
         assert!(whole * 100 <= st.traces * 105, "{program:?}: {whole} executions for {} traces", st.traces);
     }
+    let (st, cached) = outcomes(&boot, &Search::Cached, limit);
+    assert!(st.exhaustive, "{program:?} {st:?}");
+    assert_eq!(all, cached, "partial-order reduction with a cache of {program:?}: {dfs:?} {st:?}");
     let (st, cached) = outcomes(&boot, &Search::States { preemptions: None }, limit);
     assert!(st.exhaustive);
     assert_eq!(all, cached, "state caching of {program:?}: {dfs:?} {st:?}");

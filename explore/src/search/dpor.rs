@@ -10,11 +10,13 @@
 //! May miss executions, and then says so: with preemptible RCU off or with shared CPUs, where a task can become runnable
 //! without any access that the footprints show.
 
+use super::summary::{Accesses, Bits, Edge, Summary, merge, releases, takes, wanted};
 use super::tree::{Footprint, Tree, conflict, normalise};
 use crate::schedulers::bits;
 use crate::strategy::Strategy;
 use crate::trace::WordHash;
 use std::collections::HashMap;
+use std::rc::Rc;
 use wbmodel::sync::{Access, Choice, End, Kind, Machine, Ptr};
 
 /// Dense number of a task, by order of first appearance in the search.
@@ -27,6 +29,8 @@ struct Ev {
     footprint: Footprint,
     /// `clock[t] - 1`: last event of task `t` that happens before this one or is this one.
     clock: Vec<u32>,
+    /// Tasks that it started.
+    children: Bits,
 }
 
 fn at(clock: &[u32], t: Tid) -> u32 {
@@ -54,7 +58,40 @@ struct Rival {
     enables: bool,
 }
 
-/// Every trace at least once, and hardly any twice.
+/// The lock that a step with this footprint had to wait for. A trylock asks first, and waits for nobody.
+fn lock_of(footprint: &[(Ptr, Access)]) -> Option<Ptr> {
+    let asked = |p: Ptr| footprint.iter().any(|x| x.0 == p && x.1 == Access::Read);
+    footprint.iter().find(|x| takes(x.1) && !asked(x.0)).map(|x| x.0)
+}
+
+/// A state whose continuations were explored.
+struct Seen {
+    /// Names of the tasks that slept then.
+    slept: Vec<u16>,
+    below: Rc<Summary>,
+}
+
+/// What is kept about a node of the path.
+#[derive(Default)]
+struct Mark {
+    key: u64,
+    slept: Vec<u16>,
+    below: Summary,
+}
+
+/// States seen, for a search that cuts where it reaches one again.
+#[derive(Default)]
+struct Cache {
+    accesses: Accesses,
+    seen: HashMap<u64, Vec<Seen>, WordHash>,
+    /// By node.
+    marks: Vec<Mark>,
+    /// What can happen below the end of the path.
+    leaf: Rc<Summary>,
+    states: u64,
+}
+
+/// Every trace at least once, and hardly any twice; with a cache, every state and every race at least once.
 pub struct Dpor {
     tree: Tree,
     events: Vec<Ev>,
@@ -69,6 +106,8 @@ pub struct Dpor {
     exact: bool,
     rivals: Vec<Rival>,
     prior: Vec<u32>,
+    cache: Option<Box<Cache>>,
+    children: Bits,
 }
 
 impl Default for Dpor {
@@ -91,7 +130,15 @@ impl Dpor {
             exact: true,
             rivals: Vec::new(),
             prior: Vec::new(),
+            cache: None,
+            children: Bits::default(),
         }
+    }
+
+    /// A search that cuts an execution where it reaches a state again whose continuations were explored with no more tasks
+    /// asleep. Two steps whose order makes no difference to what is remembered are then tried in both orders only once.
+    pub fn cached() -> Dpor {
+        Dpor { cache: Some(Box::default()), ..Dpor::new() }
     }
 
     fn tid(&mut self, name: u16) -> Tid {
@@ -234,6 +281,113 @@ impl Dpor {
         })
     }
 
+    /// Does event `e` take the lock `l` (and perhaps release it as well)?
+    fn taken_by(&self, e: usize, l: Ptr) -> bool {
+        self.events[e].footprint.iter().any(|x| x.0 == l && takes(x.1))
+    }
+
+    /// The step at node `i` is given up, or the node is done with: what can happen below becomes known above.
+    fn left(&mut self, i: usize, done: bool) {
+        let Some(cache) = &mut self.cache else { return };
+        if !done {
+            // Nothing is known of a step that was never taken.
+            let (Some(mark), true) = (cache.marks.get_mut(i), i < self.len) else { return };
+            let ev = &self.events[i];
+            let edge = Edge::new(&mut cache.accesses, ev.task, &ev.footprint, lock_of(&ev.footprint), ev.children.clone());
+            edge.fold(&cache.accesses, &cache.leaf, &mut mark.below);
+        } else if let Some(mark) = cache.marks.pop() {
+            cache.leaf = Rc::new(mark.below);
+            cache.states += 1;
+            let entry = cache.seen.entry(mark.key).or_default();
+            entry.retain(|s| !mark.slept.iter().all(|t| s.slept.contains(t)));
+            entry.push(Seen { slept: mark.slept, below: cache.leaf.clone() });
+        }
+    }
+
+    /// Was the state of the node just grown explored before, with no task asleep that is awake now? Then takes over the races
+    /// with what happens below.
+    fn reached_again(&mut self, m: &Machine) -> bool {
+        let Some(mut cache) = self.cache.take() else { return false };
+        let n = &self.tree.nodes[self.tree.nodes.len() - 1];
+        let key = crate::trace::mix(m.state_hash(), u64::from(n.faults));
+        let mut slept: Vec<u16> = n.sleep.iter().map(|s| m.tasks[s.slot].name.0).collect();
+        slept.sort_unstable();
+        let below = cache.seen.get(&key).and_then(|e| e.iter().find(|s| s.slept.iter().all(|t| slept.binary_search(t).is_ok()))).map(|s| s.below.clone());
+        match &below {
+            Some(b) => {
+                cache.leaf = b.clone();
+                self.races_below(m, &mut cache, b);
+            }
+            None => cache.marks.push(Mark { key, slept, below: Summary::new() }),
+        }
+        self.cache = Some(cache);
+        below.is_some()
+    }
+
+    /// Has every step of the path that races with something below tried the other way round.
+    fn races_below(&mut self, m: &Machine, cache: &mut Cache, below: &Summary) {
+        let mut last: Vec<Option<usize>> = vec![None; self.tids.len()];
+        for (k, ev) in self.events[..self.len].iter().enumerate() {
+            last[ev.task] = Some(k);
+        }
+        // A task that has not taken a step yet comes after the one that started it.
+        for t in m.tasks.iter().filter(|t| t.live) {
+            if let Some(&tid) = self.tids.get(&t.name.0)
+                && last[tid].is_none()
+                && self.born[tid] <= self.len
+            {
+                last[tid] = self.born[tid].checked_sub(1);
+            }
+        }
+        let mut after: HashMap<usize, Vec<u32>, WordHash> = HashMap::default();
+        let mut pasts: HashMap<usize, Vec<u32>, WordHash> = HashMap::default();
+        let mut clock = Vec::new();
+        let mut rivals: Vec<usize> = Vec::new();
+        for item in below {
+            let (cell, access) = cache.accesses.list[item.access as usize];
+            let Some(h) = self.history.get(&cell) else { continue };
+            if !h.iter().any(|x| access.races(x.1)) {
+                continue;
+            }
+            let past = pasts.entry(Rc::as_ptr(&item.past) as usize).or_insert_with(|| {
+                let mut clock = Vec::new();
+                for k in item.past.tasks.iter().filter_map(|t| last.get(t).copied().flatten()) {
+                    join(&mut clock, &self.events[k].clock);
+                }
+                for a in item.past.accesses.iter() {
+                    let c = after.entry(a).or_insert_with(|| {
+                        let mut clock = Vec::new();
+                        let (cell, access) = cache.accesses.list[a];
+                        for x in self.history.get(&cell).into_iter().flatten().filter(|x| access.conflicts(x.1)) {
+                            join(&mut clock, &self.events[x.0 as usize].clock);
+                        }
+                        clock
+                    });
+                    join(&mut clock, c);
+                }
+                clock
+            });
+            clock.clear();
+            clock.extend_from_slice(past);
+            if let Some(k) = last.get(item.task).copied().flatten() {
+                join(&mut clock, &self.events[k].clock);
+            }
+            rivals.clear();
+            for &(j, b) in h.iter().rev() {
+                let ev = &self.events[j as usize];
+                if access.races(b) && ev.task != item.task && at(&clock, ev.task) <= j && !rivals.contains(&(j as usize)) {
+                    rivals.push(j as usize);
+                }
+            }
+            for &e in &rivals {
+                if !rivals.iter().any(|&k| k != e && self.before(e, k)) {
+                    let n = &mut self.tree.nodes[e];
+                    n.todo |= n.enabled;
+                }
+            }
+        }
+    }
+
     /// Takes note of an event, or of one that could not happen (`commit` false).
     fn event(&mut self, t: Tid, slot: usize, footprint: Footprint, commit: bool) {
         let i = self.len;
@@ -245,11 +399,14 @@ impl Dpor {
         }
         let mut clock = if commit && self.events.len() > i { std::mem::take(&mut self.events[i].clock) } else { Vec::new() };
         self.races(i, t, slot, &footprint, &mut clock);
-        let mut todo: Vec<usize> = self.rivals.iter().filter(|r| r.races && !self.hidden(**r)).map(|r| r.ev).collect();
+        // What released the lock that the step takes cannot come after it.
+        let lock = lock_of(&footprint);
+        let released = |r: &Rival| lock.is_some_and(|l| self.events[r.ev].footprint.iter().any(|x| x.0 == l && releases(x.1) && !self.taken_by(r.ev, l)));
+        let mut todo: Vec<usize> = self.rivals.iter().filter(|r| r.races && !released(r) && !self.hidden(**r)).map(|r| r.ev).collect();
         todo.sort_unstable();
         todo.dedup();
         for e in todo {
-            if self.sees(e, &footprint) {
+            if std::env::var_os("WB_NOSEES").is_none() && self.sees(e, &footprint) {
                 // Without `e` the step reads other values and may touch other cells: any task may have to come before it.
                 let n = &mut self.tree.nodes[e];
                 n.todo |= n.enabled;
@@ -261,7 +418,7 @@ impl Dpor {
             for &(p, a) in &footprint {
                 self.history.entry(p).or_default().push((i as u32, a));
             }
-            let ev = Ev { task: t, slot, footprint, clock };
+            let ev = Ev { task: t, slot, footprint, clock, children: std::mem::take(&mut self.children) };
             if self.events.len() > i {
                 self.events[i] = ev;
             } else {
@@ -274,7 +431,12 @@ impl Dpor {
 
 impl Strategy for Dpor {
     fn begin(&mut self, _: u64) -> bool {
-        let more = self.tree.next_path();
+        let mut tree = std::mem::take(&mut self.tree);
+        let more = tree.next_path_telling(&mut |i, done| self.left(i, done));
+        self.tree = tree;
+        if let Some(c) = &mut self.cache {
+            c.leaf = Rc::default();
+        }
         // The step at the last node is taken anew: another slot, or other answers.
         self.rewind(self.tree.nodes.len().saturating_sub(1));
         more
@@ -295,7 +457,7 @@ impl Strategy for Dpor {
                     here[0].sleep.extend(parent.sleep.iter().filter(|x| x.slot != parent.slot && !conflict(&x.footprint, done)).cloned());
                 }
                 let awake = enabled & !self.tree.nodes[i].sleeping();
-                if awake == 0 {
+                if awake == 0 || self.reached_again(m) {
                     self.tree.shrink();
                     return None;
                 }
@@ -323,6 +485,7 @@ impl Strategy for Dpor {
         let mut footprint = m.mem.footprint.clone();
         normalise(&mut footprint);
         self.tree.nodes[self.tree.at - 1].footprint.extend_from_slice(&footprint);
+        self.children = Bits::default();
         for &(p, a) in &footprint {
             // A release of another task's own cell starts that task.
             if let Some(child) = m.task_of_cell(p)
@@ -331,6 +494,7 @@ impl Strategy for Dpor {
             {
                 let c = self.tid(child);
                 self.born[c] = self.len + 1;
+                self.children.set(c);
             }
         }
         self.event(t, s, footprint, true);
@@ -360,6 +524,10 @@ impl Strategy for Dpor {
                         _ => continue,
                     };
                     let t = self.tid(m.tasks[s].name.0);
+                    if let Some(c) = &mut self.cache {
+                        let want: Summary = footprint.iter().map(|&(p, a)| wanted(t, c.accesses.id(p, a))).collect();
+                        merge(Rc::make_mut(&mut c.leaf), want);
+                    }
                     self.event(t, s, footprint, false);
                 }
             }
@@ -368,10 +536,14 @@ impl Strategy for Dpor {
     }
 
     fn needs(&self) -> (bool, bool) {
-        (true, false)
+        (true, self.cache.is_some())
     }
 
     fn covered(&self) -> bool {
         self.exact
+    }
+
+    fn states(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |c| c.states)
     }
 }

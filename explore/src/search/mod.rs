@@ -7,6 +7,7 @@
 mod dfs;
 mod dpor;
 mod states;
+mod summary;
 mod tree;
 
 pub use dfs::Dfs;

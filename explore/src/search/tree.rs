@@ -120,6 +120,12 @@ impl Tree {
 
     /// Moves to the next path; false once there is none.
     pub fn next_path(&mut self) -> bool {
+        self.next_path_telling(&mut |_, _| {})
+    }
+
+    /// The same; `left` hears of each step of the last path that is given up, deepest first, as (node, false), and of each
+    /// node that is done with as (node, true).
+    pub fn next_path_telling(&mut self, left: &mut dyn FnMut(usize, bool)) -> bool {
         self.at = 0;
         self.faults = 0;
         self.answered = 0;
@@ -127,7 +133,9 @@ impl Tree {
             self.started = true;
             return true;
         }
-        while let Some(n) = self.nodes.last_mut() {
+        while let Some(i) = self.nodes.len().checked_sub(1) {
+            left(i, false);
+            let n = &mut self.nodes[i];
             if n.next_answer() {
                 return true;
             }
@@ -144,6 +152,7 @@ impl Tree {
                 n.fatal = false;
                 return true;
             }
+            left(i, true);
             if let Some(mut n) = self.nodes.pop() {
                 n.choices.clear();
                 n.footprint.clear();

@@ -4,7 +4,7 @@ use super::choose::Choice;
 use super::event::{End, Event, Kfn, Tp, Violation, Watch, fatal_in};
 use super::lockdep::{Held, Lockdep};
 use super::mem::{Access, Memory, NULL, Ptr, mix};
-use super::op::{Kind, Mode, Op, Pred};
+use super::op::{BLIND, Kind, Mode, Op, Pred};
 use super::task::{BOOT, Fut, Names, Spawn, Task, TaskLabel, TaskName};
 use super::weak::Weak;
 use super::work::WorkState;
@@ -372,6 +372,15 @@ impl Machine {
             Kind::Store => {
                 self.write(p, op.a);
                 op.a
+            }
+            Kind::Add if op.b == BLIND && !self.config.weak => {
+                rf = self.mem.writer(p);
+                let (old, ev) = (self.mem.peek(p), self.log_len());
+                self.mem.touch(p, Access::Commute);
+                if !self.mem.raw_write(p, old.wrapping_add(op.a), ev) {
+                    self.write(p, 0);
+                }
+                old
             }
             Kind::Add | Kind::Or | Kind::And | Kind::Xchg | Kind::Cmpxchg | Kind::AddUnless => {
                 let old;

@@ -115,6 +115,9 @@ pub enum Mode {
     Irq,
 }
 
+/// Second argument of an [`Kind::Add`] whose old value nobody looks at.
+pub(super) const BLIND: u64 = 2;
+
 /// A condition on a cell's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pred {

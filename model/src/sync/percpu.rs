@@ -2,7 +2,7 @@
 
 use super::machine::with;
 use super::mem::{Field, Ptr};
-use super::op::{Kind, Op};
+use super::op::{BLIND, Kind, Op};
 use super::step::{Step, step};
 
 /// Most CPUs that per-CPU variables have room for.
@@ -20,11 +20,14 @@ impl Field for PerCpuLong {
 }
 
 impl PerCpuLong {
-    /// `this_cpu_add`: one indivisible step on the running task's CPU.
+    /// `this_cpu_add`: one indivisible step on the running task's CPU. Nobody learns the old value, so additions commute.
     #[track_caller]
-    pub fn this_cpu_add(self, v: i64) -> Step {
+    pub fn this_cpu_add(self, v: i64) -> impl Future<Output = ()> {
         let cpu = with(|m| m.this_cpu());
-        step(Op::with(Kind::Add, self.0.add(cpu), v as u64))
+        let add = step(Op { kind: Kind::Add, obj: self.0.add(cpu), a: v as u64, b: BLIND });
+        async move {
+            add.await;
+        }
     }
     /// Reads one CPU's value.
     #[track_caller]
