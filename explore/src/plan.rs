@@ -6,7 +6,7 @@ use wbmodel::cases;
 
 /// Searches by name, in the order of the documentation, with what they do.
 pub const SEARCHES: &[(&str, &str)] = &[
-    ("auto", "dynamic partial-order reduction within a budget, then the portfolio"),
+    ("auto", "`cached` within a budget, then the portfolio"),
     ("dpor", "every trace: source sets and sleep sets"),
     ("cached", "the same, cut at states seen before: every state and every race"),
     ("states", "depth first, cut at states seen before"),
@@ -98,7 +98,7 @@ impl Plan {
             "auto" => {
                 let all = most.unwrap_or(EXHAUSTIVE + SAMPLED);
                 let exhaustive = all.min(EXHAUSTIVE.max(all / 3 * 2));
-                vec![(Search::Dpor, exhaustive), (Search::sample(Scheduler::Portfolio, seed), (all - exhaustive).max(1))]
+                vec![(Search::Cached, exhaustive), (Search::sample(Scheduler::Portfolio, seed), (all - exhaustive).max(1))]
             }
             "dpor" => one(Search::Dpor, EXHAUSTIVE),
             "cached" => one(Search::Cached, EXHAUSTIVE),

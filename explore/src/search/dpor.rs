@@ -7,6 +7,8 @@
 //! * Waiting is ordered after the releases that enabled it and independent of all others. A release before an acquisition
 //!   of the same lock is ordered but cannot be reversed; the two acquisitions are what races.
 //!
+//! With a cache, an execution is cut where it reaches a state again; [`summary`](super::summary) says what is looked at instead.
+//!
 //! May miss executions, and then says so: with preemptible RCU off or with shared CPUs, where a task can become runnable
 //! without any access that the footprints show.
 
@@ -107,6 +109,7 @@ pub struct Dpor {
     rivals: Vec<Rival>,
     prior: Vec<u32>,
     cache: Option<Box<Cache>>,
+    /// Tasks that the step under way has started.
     children: Bits,
 }
 
@@ -234,11 +237,12 @@ impl Dpor {
             })
     }
 
-    /// Adds to node `e` a task that starts the reversal of event `e` and event `i`, which is the task's in `slot`.
+    /// Adds to node `e` a task that starts the reversal of event `e` and event `i`, which is the task's in `slot`; or, with no
+    /// slot, of event `e` and something that comes later than all events before `i`.
     ///
     /// What comes first in the reversal is sought among the events between the two that do not depend on `e`. Event `i`
     /// itself is no candidate unless there are none: without `e` before it, it may do something else.
-    fn reverse(&mut self, e: usize, i: usize, slot: usize) {
+    fn reverse(&mut self, e: usize, i: usize, slot: Option<usize>) {
         let mut firsts: Vec<(Tid, usize)> = Vec::new();
         let mut initials = 0u64;
         for k in e + 1..i {
@@ -252,7 +256,7 @@ impl Dpor {
             firsts.push((ev.task, k));
         }
         if firsts.is_empty() {
-            initials = 1 << slot;
+            initials = slot.map_or(0, |s| 1 << s);
         }
         let n = &mut self.tree.nodes[e];
         initials &= n.enabled;
@@ -271,14 +275,6 @@ impl Dpor {
             let lost = n.enabled & !enabled & !(1 << n.slot);
             n.todo |= bits(lost).filter(|&s| m.tasks[s].live && m.tasks[s].pending.kind == Kind::TimerFire).fold(0, |x, s| x | 1 << s);
         }
-    }
-
-    /// Does a step with this footprint read something that event `e`, or what depends on it, has changed?
-    fn sees(&self, e: usize, footprint: &Footprint) -> bool {
-        footprint.iter().filter(|x| x.1 == Access::Read).any(|(cell, _)| {
-            let changes = |x: &&(u32, Access)| x.0 as usize >= e && x.1.conflicts(Access::Read);
-            self.history.get(cell).is_some_and(|h| h.iter().rev().filter(changes).any(|x| x.0 as usize == e || self.before(e, x.0 as usize)))
-        })
     }
 
     /// Does event `e` take the lock `l` (and perhaps release it as well)?
@@ -381,8 +377,7 @@ impl Dpor {
             }
             for &e in &rivals {
                 if !rivals.iter().any(|&k| k != e && self.before(e, k)) {
-                    let n = &mut self.tree.nodes[e];
-                    n.todo |= n.enabled;
+                    self.reverse(e, self.len, None);
                 }
             }
         }
@@ -406,13 +401,7 @@ impl Dpor {
         todo.sort_unstable();
         todo.dedup();
         for e in todo {
-            if std::env::var_os("WB_NOSEES").is_none() && self.sees(e, &footprint) {
-                // Without `e` the step reads other values and may touch other cells: any task may have to come before it.
-                let n = &mut self.tree.nodes[e];
-                n.todo |= n.enabled;
-            } else {
-                self.reverse(e, i, slot);
-            }
+            self.reverse(e, i, Some(slot));
         }
         if commit {
             for &(p, a) in &footprint {

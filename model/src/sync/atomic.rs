@@ -7,7 +7,7 @@
 use super::backend;
 use super::machine::with;
 use super::mem::{Field, NULL, Ptr};
-use super::op::{Kind, Op};
+use super::op::{BLIND, COUNT, Kind, Op};
 use super::step::{Step, step};
 use super::weak::{self, ORDERED, RELAXED};
 use std::future::Future;
@@ -128,7 +128,8 @@ impl<T: Word> Var<T> {
     pub fn store_release(self, v: T) -> TypedStep<T> {
         self.op(Kind::Store, v.to_word(), ORDERED)
     }
-    /// `atomic_add`, `atomic_sub` and other void additions: indivisible, not ordered. Yields the old value, for tests only.
+    /// `atomic_add`, `atomic_sub` and other void additions: indivisible, not ordered. Yields the old value cut to -1..=2, for
+    /// what only asks how far from 0 and 1 it was.
     #[track_caller]
     pub fn add_relaxed(self, v: T) -> TypedStep<T> {
         self.op(Kind::Add, v.to_word(), RELAXED)
@@ -151,7 +152,7 @@ impl<T: Word> Var<T> {
     pub fn fetch_add(self, v: T) -> TypedStep<T> {
         self.op(Kind::Add, v.to_word(), 0)
     }
-    /// Adds `v` unless the value is `u`; yields the old value.
+    /// Adds `v` unless the value is `u`, which is 0 or 1; yields the old value cut to -1..=2.
     #[track_caller]
     #[inline]
     pub fn add_unless(self, v: T, u: T) -> TypedStep<T> {
@@ -165,10 +166,16 @@ impl Var<i64> {
     pub fn inc(self) -> TypedStep<i64> {
         self.add_relaxed(1)
     }
-    /// `atomic_dec_and_test`: yields the old value, so `== 1` is its result; ordered. The void `atomic_dec` is `add_relaxed(-1)`.
+    /// `atomic_dec_and_test`: yields the old value cut to -1..=2, so `== 1` is its result; ordered. The void `atomic_dec` is
+    /// `add_relaxed(-1)`.
     #[track_caller]
     pub fn dec(self) -> TypedStep<i64> {
-        self.fetch_add(-1)
+        self.op(Kind::Add, (-1i64).to_word(), COUNT)
+    }
+    /// Adds for nobody to look at the old value: such additions commute.
+    #[track_caller]
+    pub fn add_blindly(self, v: i64) -> TypedStep<i64> {
+        self.op(Kind::Add, v.to_word(), BLIND)
     }
 }
 

@@ -35,6 +35,11 @@ impl ListHead {
     pub fn prev(self) -> ListHead {
         ListHead(Ptr::from_word(with(|m| m.read(self.0.add(1)))))
     }
+    /// The neighbours, for changes of the list that tell the caller nothing about them.
+    fn around(self) -> (ListHead, ListHead) {
+        let at = |p: Ptr| ListHead(Ptr::from_word(with(|m| m.read_quietly(p))));
+        (at(self.0.add(1)), at(self.0))
+    }
     fn set_next(self, n: Ptr) {
         with(|m| m.write(self.0, u64::from(n.0)));
     }
@@ -48,11 +53,19 @@ impl ListHead {
     }
     /// `list_empty`
     pub fn is_empty(self) -> bool {
-        self.next() == self
+        self.asks(self.0)
     }
     /// Forward pointer is NULL: the "no more entries, ever" mark of a css's `cgwb_list`.
     pub fn is_marked(self) -> bool {
-        self.next().0.is_null()
+        self.asks(NULL)
+    }
+    /// Is `p` the forward pointer? That is all that the caller learns.
+    fn asks(self, p: Ptr) -> bool {
+        with(|m| {
+            let same = Ptr::from_word(m.read_quietly(self.0)) == p;
+            m.observe(u64::from(same));
+            same
+        })
     }
     /// Sets that mark.
     pub fn set_mark(self) {
@@ -60,7 +73,7 @@ impl ListHead {
     }
 
     fn link(self, prev: ListHead, next: ListHead) {
-        if next.prev() != prev || prev.next() != next {
+        if next.around().0 != prev || prev.around().1 != next {
             corrupted(self, "list_add", prev, next);
         }
         if self == prev || self == next {
@@ -73,19 +86,19 @@ impl ListHead {
     }
     /// `list_add(self, head)`: right after the head.
     pub fn add(self, head: ListHead) {
-        self.link(head, head.next());
+        self.link(head, head.around().1);
     }
     /// `list_add_tail(self, head)`, `list_add_tail_rcu`: right before the head.
     pub fn add_tail(self, head: ListHead) {
-        self.link(head.prev(), head);
+        self.link(head.around().0, head);
     }
 
     fn unlink(self) {
-        let (prev, next) = (self.prev(), self.next());
+        let (prev, next) = self.around();
         if next.0 == LIST_POISON1 || prev.0 == LIST_POISON2 || prev.0.is_null() || next.0.is_null() {
             corrupted(self, "list_del of an entry that is not linked", prev, next);
         }
-        if prev.next() != self || next.prev() != self {
+        if prev.around().1 != self || next.around().0 != self {
             corrupted(self, "list_del", prev, next);
         }
         next.set_prev(prev.0);

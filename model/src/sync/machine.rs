@@ -84,6 +84,8 @@ pub struct Machine {
     pub(super) at_rest: Option<super::settle::AtRest>,
     parked_boot: Vec<Spawn>,
     gps: u32,
+    /// Place, from 1, in the footprint where the running task became a reader in this step; 0 if it did not.
+    entered: usize,
     /// Slots of live tasks whose operation cannot block.
     ready: u64,
     /// Slots of live tasks whose operation may have to wait.
@@ -125,6 +127,7 @@ impl Machine {
             at_rest: None,
             parked_boot: Vec::new(),
             gps: 0,
+            entered: 0,
             ready: 0,
             may_block: 0,
         };
@@ -340,6 +343,7 @@ impl Machine {
     #[inline]
     pub fn perform(&mut self) -> u64 {
         let s = self.current;
+        self.entered = 0;
         let (op, site) = {
             let t = &mut self.tasks[s];
             t.steps += 1;
@@ -388,7 +392,8 @@ impl Machine {
                     (old, rf) = self.weak_rmw(s, op);
                 } else {
                     rf = self.mem.writer(p);
-                    old = self.read(p);
+                    old = self.read_quietly(p);
+                    self.observe(op.learned(old));
                     if let Some(new) = op.applied(old)
                         && new != old
                     {
@@ -487,7 +492,7 @@ impl Machine {
             self.weak_after(s, op, v);
         }
         self.commit(op.kind, Tp::Note, p, v, rf, site);
-        v
+        op.learned(v)
     }
 
     /// Makes slot `s` the running task; a task's first operation happens here, before its text begins.
@@ -676,7 +681,11 @@ impl Machine {
         if self.config.weak {
             self.weak_reader(s, true);
         }
-        self.mem.touch(READERS, Access::Commute);
+        if self.config.weak {
+            self.mem.touch(READERS, Access::Commute);
+        } else {
+            self.reader_changed(s);
+        }
         let site = self.tasks[s].site;
         self.commit(Kind::RcuEnter, Tp::Note, NULL, 0, 0, site);
     }
@@ -693,18 +702,32 @@ impl Machine {
 
     /// Called when slot `s` may have stopped or started being a reader.
     pub(super) fn reader_changed(&mut self, s: usize) {
+        let reader = self.is_reader(s);
         if self.config.weak {
-            let reader = self.is_reader(s);
             self.weak_reader(s, reader);
+        } else if reader == self.tasks[s].reader {
+            return;
         }
-        // Readers come and go independently of each other, not of the beginning of a grace period.
-        self.mem.touch(READERS, Access::Commute);
-        if !self.is_reader(s) {
-            let c = Self::task_cell(self.tasks[s].name);
-            self.mem.touch(c, Access::Release);
-            if self.config.preempt_rcu {
-                self.reader_gone(s);
+        self.tasks[s].reader = reader;
+        if reader && !self.config.weak {
+            self.mem.touch(READERS, Access::Commute);
+            self.entered = self.mem.footprint.len();
+            return;
+        }
+        // Readers come and go independently of each other, not of the beginning of a grace period. A section inside one step
+        // is not seen by any.
+        if self.entered > 0 && self.entered <= self.mem.footprint.len() {
+            self.mem.footprint.remove(self.entered - 1);
+        } else {
+            self.mem.touch(READERS, Access::Commute);
+            if !reader {
+                let c = Self::task_cell(self.tasks[s].name);
+                self.mem.touch(c, Access::Release);
             }
+        }
+        self.entered = 0;
+        if !reader && self.config.preempt_rcu {
+            self.reader_gone(s);
         }
     }
 

@@ -387,6 +387,15 @@ impl Machine {
         }
     }
 
+    /// Reads a cell for a primitive that passes on less than its value: checked and part of the footprint, but not remembered.
+    #[inline]
+    pub(super) fn read_quietly(&mut self, p: Ptr) -> u64 {
+        let on = std::mem::replace(&mut self.observe_on, false);
+        let v = self.read(p);
+        self.observe_on = on;
+        v
+    }
+
     /// Reads a cell like [`Machine::read`]; also says which event wrote the value.
     #[inline]
     pub(super) fn read_from(&mut self, p: Ptr) -> (u64, u32) {

@@ -18,7 +18,7 @@ pub enum Kind {
     Load,
     /// Write `a`.
     Store,
-    /// Add `a`; yields the old value.
+    /// Add `a`; yields the old value, cut to what [`Op::learned`] lets through.
     Add,
     /// Or with `a`; yields the old value.
     Or,
@@ -115,8 +115,10 @@ pub enum Mode {
     Irq,
 }
 
-/// Second argument of an [`Kind::Add`] whose old value nobody looks at.
+/// Second argument of a [`Kind::Add`] whose old value nobody looks at.
 pub(super) const BLIND: u64 = 2;
+/// Second argument of a [`Kind::Add`] that only tells how far from 0 and 1 the old value was.
+pub(super) const COUNT: u64 = 3;
 
 /// A condition on a cell's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,6 +159,17 @@ impl Op {
     /// An operation without arguments.
     pub fn new(kind: Kind, obj: Ptr) -> Op {
         Op { kind, obj, a: 0, b: 0 }
+    }
+    /// What the task learns of the old value: remembering less lets more states be seen as equal.
+    #[inline]
+    pub fn learned(self, old: u64) -> u64 {
+        match self.kind {
+            Kind::Add if self.b == 0 => old,
+            Kind::Add | Kind::AddUnless => (old as i64).clamp(-1, 2) as u64,
+            Kind::Or => old & self.a,
+            Kind::And => old & !self.a,
+            _ => old,
+        }
     }
     /// What a read-modify-write stores over `old`; `None` if its condition does not hold or it is another kind.
     #[inline]

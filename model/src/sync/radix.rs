@@ -77,7 +77,7 @@ impl RadixTree {
         }
         with(|m| {
             m.write(slot, u64::from(item.0));
-            let c = m.read(n.add(FANOUT));
+            let c = m.read_quietly(n.add(FANOUT));
             m.write(n.add(FANOUT), c + 1);
         });
         0
@@ -108,7 +108,8 @@ impl RadixTree {
         }
         let left = with(|m| {
             m.write(slot, 0);
-            let c = m.read(n.add(FANOUT)) - 1;
+            let c = m.read_quietly(n.add(FANOUT)) - 1;
+            m.observe(u64::from(c == 0));
             m.write(n.add(FANOUT), c);
             c
         });

@@ -101,6 +101,8 @@ pub struct Task {
     pub rcu: u32,
     /// The read section begins with the task's next operation.
     pub(super) rcu_lazy: bool,
+    /// Counted as a reader that grace periods wait for.
+    pub(super) reader: bool,
     /// CPU it runs on.
     pub cpu: u32,
     /// Nesting level on that CPU.
@@ -135,6 +137,7 @@ impl Task {
             preempt_off: 0,
             rcu: 0,
             rcu_lazy: false,
+            reader: false,
             cpu: 0,
             level: Level::Task,
             gp_wait: 0,

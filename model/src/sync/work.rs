@@ -181,10 +181,10 @@ impl Machine {
     }
 
     pub(super) fn do_queue_work(&mut self, op: Op) -> u64 {
-        self.read(op.obj);
+        self.read_quietly(op.obj);
         let i = self.work(op.obj);
         let w = &self.works[i];
-        match op.a {
+        let queued = match op.a {
             3 if w.pending => {
                 let w = &mut self.works[i];
                 w.queued += 1;
@@ -215,7 +215,9 @@ impl Machine {
                 self.make_pending(i);
                 1
             }
-        }
+        };
+        self.observe(queued);
+        queued
     }
 
     pub(super) fn timer_may_fire(&self, op: Op) -> bool {
@@ -239,7 +241,7 @@ impl Machine {
     }
 
     pub(super) fn do_work_begin(&mut self, s: usize, op: Op) -> u64 {
-        self.read(op.obj);
+        self.read_quietly(op.obj);
         let i = self.work(op.obj);
         let w = &mut self.works[i];
         w.pending = false;
@@ -283,7 +285,7 @@ impl Machine {
     }
 
     pub(super) fn do_flush_begin(&mut self, s: usize, op: Op) -> u64 {
-        self.read(op.obj);
+        self.read_quietly(op.obj);
         let i = self.work(op.obj);
         if self.works[i].timer {
             self.make_pending(i);

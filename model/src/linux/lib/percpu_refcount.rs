@@ -115,7 +115,7 @@ impl PercpuRef {
         if self.flags("percpu_ref_get").await & (ATOMIC | DEAD) == 0 {
             self.this_cpu_add(nr).await;
         } else {
-            self.count().fetch_add(nr).await;
+            self.count().add_blindly(nr).await;
         }
     }
     /// `percpu_ref_tryget`: succeeds until the count is zero, dead or not.
@@ -150,7 +150,7 @@ impl PercpuRef {
         let _rcu = rcu_read_lock();
         if self.flags("percpu_ref_put").await & (ATOMIC | DEAD) == 0 {
             self.this_cpu_add(-nr).await;
-        } else if self.count().fetch_add(-nr).await == nr {
+        } else if (if nr == 1 { self.count().dec().await } else { self.count().fetch_add(-nr).await }) == nr {
             self.release().get().call(self.0).await;
         }
     }
@@ -250,7 +250,7 @@ async fn switch_to_atomic(r: PercpuRef) {
         r.count().fetch_add(PERCPU_COUNT_BIAS.wrapping_neg()).await;
         r.count().fetch_add(sum).await;
     } else {
-        r.count().fetch_add(sum.wrapping_sub(PERCPU_COUNT_BIAS)).await;
+        r.count().add_blindly(sum.wrapping_sub(PERCPU_COUNT_BIAS)).await;
     }
     // The per-CPU storage goes now, so that an operation with an old view of the flags would be seen.
     r.ptr().set(r.ptr().get() & !STORAGE);
