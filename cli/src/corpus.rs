@@ -38,7 +38,7 @@ impl Subject {
             Some(_) => Ok(()),
             None => Err(Problem::at(format!("no invariant called `{id}`"), "`wbcheck list invariants` shows all", &self.file, &self.text, span)),
         };
-        for name in self.case.reach.iter().filter(|n| built_in::FUNCTIONS.binary_search(&n.as_str()).is_err()) {
+        if let Some(name) = self.case.reach.iter().find(|n| built_in::FUNCTIONS.binary_search(&n.as_str()).is_err()) {
             let help = match nearest(name, built_in::FUNCTIONS.iter().copied()) {
                 Some(f) => format!("did you mean `{f}`?"),
                 None => "`reach` names kernel functions that the model mirrors".to_string(),

@@ -141,6 +141,7 @@ impl<'a> Findings<'a> {
         Findings { dir, made: false }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "one caller a verb, and a struct for it would be named after this function")]
     /// Writes a finding as a case and returns the command that replays it. `name` becomes the file's name.
     pub fn write(&mut self, name: &str, case: &Case, rules: &RuleSet, given: &str, mutant: Option<&str>, found: &Found, how: &str) -> Result<String, Problem> {
         let finding = Finding {

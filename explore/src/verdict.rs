@@ -36,7 +36,7 @@ impl Scene {
     /// A case under a rule set.
     pub fn of_case(case: &Case, rules: Rules, mutant: Option<Mutant>) -> Scene {
         let (users, reach) = (case.names.tasks.clone(), case.reach.clone());
-        let world = World::new(&case);
+        let world = World::new(case);
         Scene { boot: Rc::new(move || world.boot()), users, reach, rules, mutant }
     }
 

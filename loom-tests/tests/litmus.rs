@@ -48,8 +48,6 @@ fn task(f: impl Future<Output = ()> + 'static) -> Fut {
     Box::pin(f)
 }
 
-type Tasks = fn(Shared) -> Vec<Fut>;
-
 /// Every outcome as text, and the number of executions.
 fn outcomes(preemptions: Option<usize>, tasks: impl Fn(Shared) -> Vec<Fut> + Send + Sync + 'static) -> (BTreeSet<String>, u64) {
     let all = Arc::new(Mutex::new(BTreeSet::new()));

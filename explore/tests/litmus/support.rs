@@ -122,14 +122,16 @@ impl Dfs {
 impl Strategy for Dfs {
     fn begin(&mut self, nth: u64) -> bool {
         self.at = 0;
-        while nth > 0 {
-            let Some((taken, options)) = self.path.pop() else { return false };
+        if nth == 0 {
+            return true;
+        }
+        while let Some((taken, options)) = self.path.pop() {
             if taken + 1 < options {
                 self.path.push((taken + 1, options));
-                break;
+                return true;
             }
         }
-        true
+        false
     }
     fn pick(&mut self, m: &mut Machine, enabled: u64, _: Option<usize>) -> Option<usize> {
         // Starting a task commutes with everything, unless it occupies a shared CPU or a grace period has to wait for it.

@@ -52,6 +52,7 @@ macro_rules! ops {
                 }
                 out
             }
+            #[allow(clippy::redundant_closure_call, reason = "`?` leaves the operation only, not the function")]
             pub(super) fn read(name: &str, r: &mut Reader<'_>) -> Option<Result<Op, Bad>> {
                 Some(match name {
                     $($name => (|| Ok(Op::$var { $($field: ops!(@read r, $ty, $how $(, $default)?)),* }))(),)*

@@ -244,10 +244,10 @@ fn stmt(n: &KdlNode, names: &Names, here: u8) -> Result<Stmt, Bad> {
 }
 
 fn check_op(op: &Op) -> Result<(), Bad> {
-    if let Op::Inode { blkdev: false, bdi, disk, .. } = op {
-        if *disk || bdi.is_some() {
-            return Err(Bad::new("only a block-device inode has a disk or a device of its own").help("add blkdev=#true"));
-        }
+    if let Op::Inode { blkdev: false, bdi, disk, .. } = op
+        && (*disk || bdi.is_some())
+    {
+        return Err(Bad::new("only a block-device inode has a disk or a device of its own").help("add blkdev=#true"));
     }
     let (Op::Dirty { pages: amount, .. } | Op::Noise { steps: amount } | Op::Tick { jiffies: amount }) = op else {
         return Ok(());

@@ -80,18 +80,10 @@ impl Watch for Oracles {
             self.s.enter(s, e.task);
         }
         match e.kind {
-            Kind::Load => {
-                if self.s.wbs.iter().any(|w| w.root && refs::inside(e.obj.0.wrapping_sub(w.p.0), wb_fields::refcnt)) {
-                    self.ref_op_on_root(m, e);
-                }
-            }
+            Kind::Load if self.s.wbs.iter().any(|w| w.root && refs::inside(e.obj.0.wrapping_sub(w.p.0), wb_fields::refcnt)) => self.ref_op_on_root(m, e),
             Kind::Add | Kind::AddUnless => self.added(m, e, s),
             Kind::Cmpxchg | Kind::Xchg => self.exchanged(m, e, s),
-            Kind::SpinLock => {
-                if e.obj == self.s.g.cgwb_lock().ptr() {
-                    self.cgwb_locked(m);
-                }
-            }
+            Kind::SpinLock if e.obj == self.s.g.cgwb_lock().ptr() => self.cgwb_locked(m),
             Kind::SpinUnlock => self.unlocked(m, e.obj, s),
             Kind::QueueWork => self.armed(m, e, s),
             Kind::Trace => self.traced(m, e, s),
@@ -118,12 +110,10 @@ impl Watch for Oracles {
                 slot.gp_ended = slot.gp_begun;
             }
             Kind::RcuCallback => self.callback(m, e.obj),
-            Kind::CallRcu => {
-                // A context that is handed to a callback is queued by it.
-                if m.mem.alloc_of(e.obj).is_some_and(|a| a.ty.label == "isw") {
-                    let dest = shadow::ptr_at(m, e.obj);
-                    self.isw_queued(m, e.obj, dest, s);
-                }
+            // A context that is handed to a callback is queued by it.
+            Kind::CallRcu if m.mem.alloc_of(e.obj).is_some_and(|a| a.ty.label == "isw") => {
+                let dest = shadow::ptr_at(m, e.obj);
+                self.isw_queued(m, e.obj, dest, s);
             }
             Kind::Choice if e.val != 0 => {
                 if let Some(x) = self.s.slots.get_mut(s) {

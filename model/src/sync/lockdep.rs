@@ -115,7 +115,7 @@ impl Machine {
             let a = self.lockdep.class(a, h);
             if a == b {
                 // Two locks of one class: legal in ascending address order only.
-                if h == p || h > p {
+                if h >= p {
                     let (x, y) = (self.mem.name(h), self.mem.name(p));
                     self.report("LT-LOCK-1", format!("{y} taken while {x} of the same class is held: not in ascending order"));
                 }

@@ -16,6 +16,7 @@ pub struct Ptr(pub u32);
 /// The null pointer.
 pub const NULL: Ptr = Ptr(0);
 
+#[allow(clippy::should_implement_trait, reason = "as the methods of raw pointers are called")]
 impl Ptr {
     /// True for the null pointer.
     pub fn is_null(self) -> bool {
@@ -268,7 +269,7 @@ impl Memory {
             }
         };
         self.allocs.push(AllocInfo { base, ty, nr, freed: u32::MAX, immortal: false });
-        self.hash = self.hash.wrapping_add(mix(u64::from(base.0), 0x616c_6c6f_63));
+        self.hash = self.hash.wrapping_add(mix(u64::from(base.0), 0x0061_6c6c_6f63));
         base
     }
 
@@ -453,7 +454,7 @@ impl Machine {
             }
             c.alloc |= FREED;
         }
-        self.mem.hash = h.wrapping_add(mix(u64::from(p.0), 0x66_7265_65));
+        self.mem.hash = h.wrapping_add(mix(u64::from(p.0), 0x6672_6565));
         if self.mem.footprint_on {
             for k in 1..n {
                 self.mem.footprint.push((p.add(k as u32), Access::Write));

@@ -387,7 +387,7 @@ impl Machine {
         let base: Vec<u32> = (0..w.cells.len()).map(|i| live.iter().map(|(_, t)| get(&t.now, i)).min().unwrap_or(0)).collect();
         let gone: Vec<bool> = w.cells.iter().map(|c| !self.mem.live(c.at)).collect();
         let hash_view = |seed: u64, v: &View| {
-            let mut x = mix(seed, 0x76_6965_77);
+            let mut x = mix(seed, 0x7669_6577);
             for (i, b) in base.iter().enumerate() {
                 if !gone[i] {
                     let t = u64::from(get(v, i).saturating_sub(*b));

@@ -242,7 +242,9 @@ fn ready(s: usize) -> bool {
     let (op, reads, can) = with(|m| (m.tasks[s].pending, m.tasks[s].rcu_lazy, m.enabled(s)));
     can && RUN.with_borrow(|r| {
         let waits = |p: Ptr| r.unpublished.contains(&p);
-        !waits(op.obj) && !(reads && waits(GP)) && !(matches!(op.kind, Kind::GpEnd | Kind::RcuCallback) && (waits(SECTIONS) || waits(GP)))
+        let for_section = reads && waits(GP);
+        let for_period = matches!(op.kind, Kind::GpEnd | Kind::RcuCallback) && (waits(SECTIONS) || waits(GP));
+        !waits(op.obj) && !for_section && !for_period
     })
 }
 

@@ -221,7 +221,7 @@ async fn publish(wb: BdiWriteback, was_dying: bool, stale: Ptr) -> i64 {
         let dying = if mutated(Mutant::V2M29) && was_dying { true } else { old.dying() };
         dying || mutated(Mutant::V2M05)
     };
-    if !open && !(takeover && mutated(Mutant::V2M20)) {
+    if !(open || takeover && mutated(Mutant::V2M20)) {
         return ENODEV;
     }
     if takeover && !mutated(Mutant::V2M03) {
