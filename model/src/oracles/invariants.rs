@@ -95,7 +95,7 @@ invariants! {
     "LT-LIST-9" "released-wb-is-empty" "cgwb_release_workfn" [Y, Y, Y] "when release work starts, the wb's inode lists and switch contexts are empty and its dirty bit is clear";
     "LT-LIST-10" "marked-css-has-no-live-wb" "wb_memcg_offline" [Y, Y, Y] "a css whose list carries the end mark has no live wb, now and later";
     "LT-LIST-11" "unregistered-bdi-has-no-live-wb" "cgwb_bdi_unregister" [Y, Y, Y] "after the kill loop of an unregister no wb of the bdi is live, and after its return wb_list is empty";
-    "LT-LIST-12" "queued-flag-covers-b-io" "queue_io" [c("not for an inode switched clean during its writeback (OBS-7)"), c("not for an inode switched clean during its writeback (OBS-7)"), c("not for an inode switched clean during its writeback (OBS-7)")] "an inode without I_SYNC_QUEUED is on neither b_io nor b_more_io";
+    "LT-LIST-12" "queued-flag-covers-b-io" "queue_io" [c("not for an inode switched clean during its writeback (OBS-7)"), c("not for an inode switched clean during its writeback (OBS-7)"), c("not for an inode switched clean during its writeback (OBS-7)")] "an inode without I_SYNC_QUEUED is on neither b_io nor b_more_io, and whoever dirties one with it leaves it there";
     "LT-LIST-13" "attached-list-holds-clean-inodes" "inode_cgwb_move_to_attached" [c("not while __mark_inode_dirty is between flag and move"), c("not while __mark_inode_dirty is between flag and move"), c("not while __mark_inode_dirty is between flag and move")] "an inode on b_attached belongs to a cgroup wb and is not dirty";
     "LT-LIST-14" "attached-inode-is-listed" "inode_attach_wb" [X, X, X] "an inode attached to a cgroup wb is on one of its lists";
 

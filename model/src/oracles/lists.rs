@@ -312,7 +312,13 @@ impl Oracles {
         if owner != wb {
             bad(m, "LT-LIST-6", |m| format!("{} of {} is on a list of {}", m.mem.name(ino.p), m.mem.name(owner), m.mem.name(wb)));
         }
-        if (which == 1 || which == 2) && state & I_SYNC_QUEUED == 0 && !ino.moved_in_sync {
+        let queued = which == 1 || which == 2;
+        let by_marker = m.tasks[m.current].stack.iter().any(|f| f.name == "__mark_inode_dirty");
+        if ino.queued && !queued && by_marker && state & I_SYNC_QUEUED != 0 {
+            bad(m, "LT-LIST-12", |m| format!("{} is taken off the flusher's lists of {} by a task that dirties it", m.mem.name(ino.p), m.mem.name(wb)));
+        }
+        self.s.inodes[i].queued = queued;
+        if queued && state & I_SYNC_QUEUED == 0 && !ino.moved_in_sync {
             bad(m, "LT-LIST-12", |m| format!("{} is on {} of {} without I_SYNC_QUEUED", m.mem.name(ino.p), ["b_io", "b_more_io"][which - 1], m.mem.name(wb)));
         }
         if which == 4 && state & (I_FREEING | I_WILL_FREE) == 0 {

@@ -98,6 +98,8 @@ pub(super) struct Inode {
     pub isw: Ptr,
     /// It was switched while I_SYNC was set, so that I_SYNC_QUEUED says nothing any more (OBS-7).
     pub moved_in_sync: bool,
+    /// Seen on b_io or b_more_io when list_lock was last released.
+    pub queued: bool,
     /// A cleaner run that began since has to get rid of it.
     pub cleanable: bool,
 }
@@ -588,7 +590,7 @@ impl Shadow {
             h = h.wrapping_add(mix(mix(u64::from(w.p.0), w.bits()), w.count as u64));
         }
         for i in self.inodes.iter().filter(|i| !i.p.is_null()) {
-            let f = u64::from(i.switching) | u64::from(i.moved_in_sync) << 1 | u64::from(i.cleanable) << 2;
+            let f = u64::from(i.switching) | u64::from(i.moved_in_sync) << 1 | u64::from(i.cleanable) << 2 | u64::from(i.queued) << 3;
             h = h.wrapping_add(mix(mix(u64::from(i.p.0), u64::from(i.wb.0)), mix(u64::from(i.isw.0), f)));
         }
         for c in self.csses.iter().filter(|c| !c.p.is_null()) {
