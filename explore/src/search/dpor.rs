@@ -12,7 +12,7 @@
 //! May miss executions, and then says so: with preemptible RCU off or with shared CPUs, where a task can become runnable
 //! without any access that the footprints show.
 
-use super::summary::{Accesses, Bits, Edge, Summary, merge, releases, takes, wanted};
+use super::summary::{Accesses, Bits, Edge, Summary, merge, releases, takes};
 use super::tree::{Footprint, Tree, conflict, normalise};
 use crate::schedulers::bits;
 use crate::strategy::Strategy;
@@ -290,7 +290,7 @@ impl Dpor {
             let (Some(mark), true) = (cache.marks.get_mut(i), i < self.len) else { return };
             let ev = &self.events[i];
             let edge = Edge::new(&mut cache.accesses, ev.task, &ev.footprint, lock_of(&ev.footprint), ev.children.clone());
-            edge.fold(&cache.accesses, &cache.leaf, &mut mark.below);
+            edge.fold(&mut cache.accesses, &cache.leaf, &mut mark.below);
         } else if let Some(mark) = cache.marks.pop() {
             cache.leaf = Rc::new(mark.below);
             cache.states += 1;
@@ -335,8 +335,8 @@ impl Dpor {
                 last[tid] = self.born[tid].checked_sub(1);
             }
         }
-        let mut after: HashMap<usize, Vec<u32>, WordHash> = HashMap::default();
-        let mut pasts: HashMap<usize, Vec<u32>, WordHash> = HashMap::default();
+        let mut after: Vec<Option<Vec<u32>>> = vec![None; cache.accesses.list.len()];
+        let mut pasts: HashMap<u32, Vec<u32>, WordHash> = HashMap::default();
         let mut clock = Vec::new();
         let mut rivals: Vec<usize> = Vec::new();
         for item in below {
@@ -345,13 +345,13 @@ impl Dpor {
             if !h.iter().any(|x| access.races(x.1)) {
                 continue;
             }
-            let past = pasts.entry(Rc::as_ptr(&item.past) as usize).or_insert_with(|| {
+            let past = pasts.entry(item.past).or_insert_with(|| {
                 let mut clock = Vec::new();
-                for k in item.past.tasks.iter().filter_map(|t| last.get(t).copied().flatten()) {
+                for k in cache.accesses.pasts[item.past as usize].tasks.iter().filter_map(|t| last.get(t).copied().flatten()) {
                     join(&mut clock, &self.events[k].clock);
                 }
-                for a in item.past.accesses.iter() {
-                    let c = after.entry(a).or_insert_with(|| {
+                for a in cache.accesses.pasts[item.past as usize].accesses.iter() {
+                    let c = after[a].get_or_insert_with(|| {
                         let mut clock = Vec::new();
                         let (cell, access) = cache.accesses.list[a];
                         for x in self.history.get(&cell).into_iter().flatten().filter(|x| access.conflicts(x.1)) {
@@ -365,13 +365,13 @@ impl Dpor {
             });
             clock.clear();
             clock.extend_from_slice(past);
-            if let Some(k) = last.get(item.task).copied().flatten() {
+            if let Some(k) = last.get(item.task as usize).copied().flatten() {
                 join(&mut clock, &self.events[k].clock);
             }
             rivals.clear();
             for &(j, b) in h.iter().rev() {
                 let ev = &self.events[j as usize];
-                if access.races(b) && ev.task != item.task && at(&clock, ev.task) <= j && !rivals.contains(&(j as usize)) {
+                if access.races(b) && ev.task != item.task as usize && at(&clock, ev.task) <= j && !rivals.contains(&(j as usize)) {
                     rivals.push(j as usize);
                 }
             }
@@ -514,8 +514,8 @@ impl Strategy for Dpor {
                     };
                     let t = self.tid(m.tasks[s].name.0);
                     if let Some(c) = &mut self.cache {
-                        let want: Summary = footprint.iter().map(|&(p, a)| wanted(t, c.accesses.id(p, a))).collect();
-                        merge(Rc::make_mut(&mut c.leaf), want);
+                        let want: Summary = footprint.iter().map(|&(p, a)| c.accesses.wanted(t, p, a)).collect();
+                        merge(&mut c.accesses, Rc::make_mut(&mut c.leaf), want);
                     }
                     self.event(t, s, footprint, false);
                 }

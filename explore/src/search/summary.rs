@@ -7,14 +7,13 @@
 
 use crate::trace::WordHash;
 use std::collections::HashMap;
-use std::rc::Rc;
 use wbmodel::sync::{Access, Ptr};
 
 /// Number of an access (cell and kind) in [`Accesses`].
 pub(super) type Acc = u32;
 
 /// A set of small numbers.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
@@ -43,20 +42,46 @@ impl Bits {
         for (a, b) in self.0.iter_mut().zip(&o.0) {
             *a &= b;
         }
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
     }
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(k, &w)| crate::schedulers::bits(w).map(move |b| k * 64 + b))
     }
 }
 
-/// The accesses met in a search, and which of them conflict.
+/// The accesses met in a search, what one of them means for another of the same cell, and the pasts met.
 #[derive(Default)]
 pub(super) struct Accesses {
     ids: HashMap<u64, Acc, WordHash>,
     /// Cell and kind.
     pub list: Vec<(Ptr, Access)>,
     by_cell: HashMap<Ptr, Vec<Acc>, WordHash>,
-    conflicts: Vec<Bits>,
+    about: Vec<About>,
+    /// By number.
+    pub pasts: Vec<Past>,
+    past_ids: HashMap<Past, u32, WordHash>,
+    memo: Vec<Memo>,
+    folds: u32,
+}
+
+/// Accesses of the same cell.
+#[derive(Clone, Default)]
+struct About {
+    conflicts: Bits,
+    /// Later ones that come after this one in every equivalent execution.
+    orders: Bits,
+    /// Those that conflict with nothing that this one does not conflict with.
+    covers: Bits,
+}
+
+/// What a step means for items with one past; valid for one fold.
+#[derive(Clone, Copy, Default)]
+struct Memo {
+    fold: u32,
+    before: bool,
+    joined: Option<u32>,
 }
 
 impl Accesses {
@@ -68,16 +93,42 @@ impl Accesses {
         let i = self.list.len();
         self.ids.insert(key, i as Acc);
         self.list.push((p, a));
-        self.conflicts.push(Bits::default());
+        self.about.push(About::default());
         let peers = self.by_cell.entry(p).or_default();
         peers.push(i as Acc);
         for &o in peers.iter() {
-            if a.conflicts(self.list[o as usize].1) {
-                self.conflicts[i].set(o as usize);
-                self.conflicts[o as usize].set(i);
+            let o = o as usize;
+            let b = self.list[o].1;
+            for (x, x_is, y, y_is) in [(i, a, o, b), (o, b, i, a)] {
+                if x_is.conflicts(y_is) {
+                    self.about[x].conflicts.set(y);
+                    // A release does not hide the race of what was acquired before it.
+                    if !(takes(y_is) && releases(x_is)) {
+                        self.about[x].orders.set(y);
+                    }
+                }
+                if covers(x_is, y_is) {
+                    self.about[x].covers.set(y);
+                }
             }
         }
         i as Acc
+    }
+
+    fn past(&mut self, p: &Past) -> u32 {
+        if let Some(&i) = self.past_ids.get(p) {
+            return i;
+        }
+        let i = self.pasts.len() as u32;
+        self.pasts.push(p.clone());
+        self.past_ids.insert(p.clone(), i);
+        self.memo.push(Memo::default());
+        i
+    }
+
+    /// An access that a task would make if it could.
+    pub fn wanted(&mut self, task: usize, p: Ptr, a: Access) -> Item {
+        Item { task: task as u32, access: self.id(p, a), past: self.past(&Past::default()) }
     }
 }
 
@@ -87,7 +138,7 @@ fn covers(by: Access, a: Access) -> bool {
 }
 
 /// What comes before an access below the state.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Past {
     /// Tasks that have taken a step.
     pub tasks: Bits,
@@ -96,15 +147,16 @@ pub(super) struct Past {
 }
 
 /// An access of a task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    pub task: usize,
+    pub task: u32,
     pub access: Acc,
-    pub past: Rc<Past>,
+    /// Number in [`Accesses::pasts`].
+    pub past: u32,
 }
 
 impl Item {
-    fn key(&self) -> (usize, Acc) {
+    fn key(&self) -> (u32, Acc) {
         (self.task, self.access)
     }
 }
@@ -117,8 +169,7 @@ pub(super) struct Edge {
     task: usize,
     accesses: Vec<Acc>,
     past: Past,
-    /// What conflicts with it.
-    against: Bits,
+    about: About,
     /// Tasks that it started.
     children: Bits,
     /// Lock that it takes.
@@ -128,7 +179,7 @@ pub(super) struct Edge {
 impl Edge {
     /// The step of `task` with the given footprint, which takes the lock cell `lock` if any.
     pub fn new(all: &mut Accesses, task: usize, footprint: &[(Ptr, Access)], lock: Option<Ptr>, children: Bits) -> Edge {
-        let mut e = Edge { task, accesses: Vec::new(), past: Past::default(), against: Bits::default(), children, lock: None };
+        let mut e = Edge { task, accesses: Vec::new(), past: Past::default(), about: About::default(), children, lock: None };
         for &(p, a) in footprint.iter().filter(|x| x.1 != Access::Await) {
             let i = all.id(p, a);
             e.accesses.push(i);
@@ -138,71 +189,60 @@ impl Edge {
             }
         }
         for &i in &e.accesses {
-            e.against.join(&all.conflicts[i as usize]);
+            let about = &all.about[i as usize];
+            e.about.conflicts.join(&about.conflicts);
+            e.about.orders.join(&about.orders);
+            e.about.covers.join(&about.covers);
         }
         e.past.tasks.set(task);
         e
     }
 
-    /// Does the step happen before the item in every equivalent execution?
-    fn before(&self, all: &Accesses, i: &Item) -> bool {
-        let direct = || {
-            let (cell, a) = all.list[i.access as usize];
-            // A release does not hide the race of what was acquired before it.
-            self.accesses.iter().map(|&x| all.list[x as usize]).any(|(c, b)| c == cell && a.conflicts(b) && !(takes(a) && releases(b)))
-        };
-        i.task == self.task
-            || self.children.has(i.task)
-            || i.past.tasks.has(self.task)
-            || i.past.tasks.meets(&self.children)
-            || i.past.accesses.meets(&self.against)
-            || direct()
-    }
-
-    fn covers(&self, all: &Accesses, i: &Item) -> bool {
-        let (cell, a) = all.list[i.access as usize];
-        self.accesses.iter().map(|&x| all.list[x as usize]).any(|(c, b)| c == cell && covers(b, a))
-    }
-
     /// Adds to `into` what can happen when this step is taken and then what `below` says.
-    pub fn fold(&self, all: &Accesses, below: &Summary, into: &mut Summary) {
-        let mut pasts: Vec<(*const Past, Rc<Past>)> = Vec::new();
+    pub fn fold(&self, all: &mut Accesses, below: &Summary, into: &mut Summary) {
+        all.folds += 1;
         let mut new: Summary = Vec::with_capacity(below.len() + self.accesses.len());
         for i in below {
-            if !self.before(all, i) {
-                new.push(i.clone());
-            } else if !self.covers(all, i) {
-                let old = Rc::as_ptr(&i.past);
-                let past = match pasts.iter().find(|x| x.0 == old) {
-                    Some(x) => x.1.clone(),
+            let k = i.past as usize;
+            if all.memo[k].fold != all.folds {
+                let p = &all.pasts[k];
+                let before = p.tasks.has(self.task) || p.tasks.meets(&self.children) || p.accesses.meets(&self.about.conflicts);
+                all.memo[k] = Memo { fold: all.folds, before, joined: None };
+            }
+            let access = i.access as usize;
+            let before = all.memo[k].before || i.task as usize == self.task || self.children.has(i.task as usize) || self.about.orders.has(access);
+            if !before {
+                new.push(*i);
+            } else if !self.about.covers.has(access) {
+                let past = match all.memo[k].joined {
+                    Some(p) => p,
                     None => {
-                        let mut past = (*i.past).clone();
+                        let mut past = all.pasts[k].clone();
                         past.tasks.join(&self.past.tasks);
                         past.accesses.join(&self.past.accesses);
-                        // Pasts that did not grow stay shared.
-                        let past = if past == *i.past { i.past.clone() } else { Rc::new(past) };
-                        pasts.push((old, past.clone()));
-                        past
+                        let p = all.past(&past);
+                        all.memo[k].joined = Some(p);
+                        p
                     }
                 };
                 new.push(Item { past, ..*i });
             }
         }
-        let free = Rc::new(Past::default());
+        let mut past = Past::default();
+        let free = all.past(&past);
         let locked = self.lock.map(|l| {
-            let mut p = Past::default();
-            p.accesses.set(l as usize);
-            Rc::new(p)
+            past.accesses.set(l as usize);
+            all.past(&past)
         });
         for &access in &self.accesses {
-            let past = match &locked {
+            let past = match locked {
                 // The rest of the step comes after whatever released the lock.
-                Some(p) if self.lock != Some(access) => p.clone(),
-                _ => free.clone(),
+                Some(p) if self.lock != Some(access) => p,
+                _ => free,
             };
-            new.push(Item { task: self.task, access, past });
+            new.push(Item { task: self.task as u32, access, past });
         }
-        merge(into, new);
+        merge(all, into, new);
     }
 }
 
@@ -216,14 +256,9 @@ pub(super) fn releases(a: Access) -> bool {
     matches!(a, Access::Release | Access::ReleaseShared)
 }
 
-/// An access that a task would make if it could.
-pub(super) fn wanted(task: usize, access: Acc) -> Item {
-    Item { task, access, past: Rc::default() }
-}
-
 /// Unites two summaries; what is in both keeps the past that is common to both.
-pub(super) fn merge(into: &mut Summary, mut new: Summary) {
-    new.sort_by_key(Item::key);
+pub(super) fn merge(all: &mut Accesses, into: &mut Summary, mut new: Summary) {
+    new.sort_unstable_by_key(Item::key);
     if into.is_empty() {
         *into = new;
         return;
@@ -236,10 +271,11 @@ pub(super) fn merge(into: &mut Summary, mut new: Summary) {
             into.push(x);
         }
         while let Some(x) = b.next_if(|x| x.key() == i.key()) {
-            if !Rc::ptr_eq(&x.past, &i.past) {
-                let p = Rc::make_mut(&mut i.past);
-                p.tasks.meet(&x.past.tasks);
-                p.accesses.meet(&x.past.accesses);
+            if x.past != i.past {
+                let (mut p, q) = (all.pasts[i.past as usize].clone(), &all.pasts[x.past as usize]);
+                p.tasks.meet(&q.tasks);
+                p.accesses.meet(&q.accesses);
+                i.past = all.past(&p);
             }
         }
         into.push(i);
