@@ -74,6 +74,8 @@ pub struct Plan {
 
 /// Executions of an exhaustive search, and of the portfolio after it, where nobody says otherwise.
 const EXHAUSTIVE: u64 = 4_000;
+/// Executions of the exhaustive search that is tried first where no search is asked for: a case that needs more is left to the portfolio.
+const AUTO: u64 = 1_800;
 const SAMPLED: u64 = 2_000;
 
 impl Plan {
@@ -96,8 +98,8 @@ impl Plan {
                 one(Search::Shuttle { scheduler, seed }, SAMPLED)
             }
             "auto" => {
-                let all = most.unwrap_or(EXHAUSTIVE + SAMPLED);
-                let exhaustive = all.min(EXHAUSTIVE.max(all / 3 * 2));
+                let all = most.unwrap_or(AUTO + SAMPLED);
+                let exhaustive = most.map_or(AUTO, |all| all.min(AUTO.max(all / 3 * 2)));
                 vec![(Search::Cached, exhaustive), (Search::sample(Scheduler::Portfolio, seed), (all - exhaustive).max(1))]
             }
             "dpor" => one(Search::Dpor, EXHAUSTIVE),
