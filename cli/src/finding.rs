@@ -45,13 +45,13 @@ fn recorded(subject: &Subject, finding: Finding, rules: Option<&str>) -> Result<
         }
     };
     let schedule = schedule_of(&finding);
-    let known = |task: &str| subject.case.names.tasks.iter().any(|t| t == task) || ["kworker:", "rcu:", "timer:"].iter().any(|p| task.starts_with(p));
+    let known = |task: &str| subject.case.names.tasks.iter().any(|t| t == task) || ["kworker:", "rcu:", "timer:", "irq:"].iter().any(|p| task.starts_with(p));
     if let Some(r) = schedule.runs.iter().find(|r| !known(&r.task)) {
         let names = subject.case.names.tasks.join(", ");
         return Err(subject.finding_problem(
             &finding,
             format!("a decision names an unknown task `{}`", r.task),
-            format!("the case has {names}; workers are kworker:FUNCTION(OBJECT)"),
+            format!("the case has {names}; workers are kworker:FUNCTION(OBJECT), and so on with rcu, timer and irq"),
         ));
     }
     Ok(Recorded { finding, set, schedule })

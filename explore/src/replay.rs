@@ -400,6 +400,11 @@ impl<S: Strategy> Strategy for Record<S> {
         if let Some(l) = last.filter(|&l| l != s && enabled & (1 << l) != 0) {
             self.preemptions += 1;
             self.interrupted(m, l);
+        } else if let Some(before) = self.runs.last().map(|r| r.task.clone()).filter(|t| *t != label)
+            && let Some(other) = self.labels.find(m, enabled, &before)
+        {
+            // The task cannot go on, but one of the same label could: the next instance of a work item.
+            self.interrupted(m, other);
         }
         match self.runs.last_mut() {
             Some(r) if r.task == label => r.steps += 1,
