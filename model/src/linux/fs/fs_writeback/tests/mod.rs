@@ -253,7 +253,7 @@ fn foreign_dirtier_has_the_owner_written_when_it_is_throttled() {
     let w = world(Rules::mainline());
     let inode = w.dirty_inode(1);
     let other = run(cgroup_mkdir(globals().root_cgroup().get(), 2, true, true));
-    globals().jiffies().set(1000);
+    globals().jiffies().set(globals().jiffies().get() + 1000);
     run(folio_mark_dirty(inode, other.subsys_memory().get(), 1));
     run(balance_dirty_pages_ratelimited(w.bdi, other));
     assert_eq!(inode.nr_dirty().get(), 0);

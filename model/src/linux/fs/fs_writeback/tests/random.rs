@@ -139,7 +139,7 @@ fn sharing(w: World) -> Vec<Fut> {
     let inode = w.dirty_inode(2);
     inode.io_completes_later().set(true);
     let second = w.dirty_inode(1);
-    globals().jiffies().set(1000);
+    globals().jiffies().set(globals().jiffies().get() + 1000);
     run(async move {
         for _ in 0..3 {
             ihold(inode).await;
