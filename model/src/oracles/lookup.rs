@@ -12,7 +12,7 @@ use crate::linux::include::cgroup_defs::{CSS_DYING, CSS_NO_REF, Cgroup, Css, Sub
 use crate::linux::include::writeback::WbWritebackWork;
 use crate::linux::{MAX_BDI_ID, MAX_CSS_ID};
 use crate::rules::{CreatePub, LookId, rules};
-use crate::sync::{Machine, NULL, Ptr};
+use crate::sync::{Access, Machine, NULL, Ptr};
 
 const ENOENT: i64 = -2;
 
@@ -95,6 +95,9 @@ impl Oracles {
         match f.fun {
             Fun::Lookup => f.folded = self.s.wbs_where(|w| w.published && w.count == 0 && !w.root),
             Fun::GetCreate | Fun::GetCreateCurrent => {
+                for w in self.s.wbs.iter().filter(|w| !w.root && w.published && w.bdi == f.obj) {
+                    m.mem.touch(w.k().refcnt().0, Access::Read);
+                }
                 f.dead = self.s.wbs_where(|w| w.dead);
                 f.folded = self.s.wbs_where(|w| w.gp_over);
                 f.eff = self.effective_of(m, f);
@@ -185,7 +188,7 @@ impl Oracles {
     }
 
     /// `cgroup_writeback_by_id` begins: `arg` is bdi id and memcg id.
-    pub(super) fn by_id_called(&mut self, m: &Machine, f: &mut Frame) {
+    pub(super) fn by_id_called(&mut self, m: &mut Machine, f: &mut Frame) {
         let (bdi_id, memcg_id) = ((f.arg >> 32) as u32, f.arg as u32);
         if bdi_id >= MAX_BDI_ID || memcg_id >= MAX_CSS_ID {
             return;
@@ -197,9 +200,18 @@ impl Oracles {
             return;
         }
         f.held = self.s.wbs_where(|w| !w.root && w.published && w.bdi == bdi && w.memcg == css && w.count > 0);
+        self.judged_by_count(m, bdi, css);
         f.dirty = self.s.wbs_where(|w| state_bit(m, w.p, WB_HAS_DIRTY_IO));
         f.paged = self.s.wbs_where(|w| m.mem.peek(w.k().stat_reclaimable().ptr()) as i64 > 0);
         f.flag = m.tasks[m.current].stack.iter().any(|x| x.name == "mem_cgroup_flush_foreign");
+    }
+
+    /// The verdict depends on the counts and the dirty pages of the wbs of `bdi` and `memcg`: a search that leaves out
+    /// equivalent orders must know that what changes them does not commute with the beginning and the end of the call.
+    fn judged_by_count(&self, m: &mut Machine, bdi: Ptr, memcg: Ptr) {
+        for k in self.s.wbs.iter().filter(|w| !w.root && w.published && w.bdi == bdi && w.memcg == memcg).map(|w| w.k()) {
+            k.refcnt().counters().chain([k.state().ptr(), k.stat_reclaimable().ptr()]).for_each(|p| m.mem.touch(p, Access::Read));
+        }
     }
 
     /// It returned `wb` and `err`.
@@ -208,6 +220,7 @@ impl Oracles {
         if f.held == 0 || (err != 0 && err != ENOENT) {
             return;
         }
+        self.judged_by_count(m, f.bdi, f.css);
         let registered = ptr_at(m, self.s.g.bdi_tree().slot(bdi_id).ptr()) == f.bdi;
         let known = ptr_at(m, self.s.g.css_idr_memory().slot(memcg_id).ptr()) == f.css;
         let counted = css_flag(m, f.css, CSS_NO_REF) || Css(f.css).refcnt().peek_count(m).is_some_and(|c| c > 0);
