@@ -3,7 +3,7 @@
 use crate::support::{Regs, Shared, sc, weak};
 use crate::task;
 use wbmodel::kstruct;
-use wbmodel::sync::{Field, Fut, Ptr, Var, call_rcu, cond_resched, kfree, kzalloc_nofail, rcu_read_lock, smp_mb, synchronize_rcu};
+use wbmodel::sync::{Field, Fut, Ptr, Var, call_rcu, cond_resched, join, kfree, kzalloc_nofail, rcu_read_lock, smp_mb, synchronize_rcu};
 
 kstruct! {
     pub struct Obj: "obj", "LT-MEM-1", obj_fields {
@@ -269,6 +269,24 @@ fn without_preemptible_rcu_a_grace_period_waits_until_every_running_task_gave_up
     sc().config(|c| c.preempt_rcu = false).check(&program(false), &rule);
     sc().config(|c| c.preempt_rcu = false).check(&program(true), &all);
     sc().check(&program(false), &all);
+}
+
+#[test]
+fn a_task_that_falls_asleep_does_not_hold_up_a_grace_period() {
+    let program = |s: Shared, r: Regs| {
+        vec![
+            task!(s, r, {
+                s.x().write_once(1).await;
+                join(1).await;
+                r.set("joined", 1);
+            }),
+            task!(s, r, {
+                synchronize_rcu().await;
+                r.set("waited", 1);
+            }),
+        ]
+    };
+    sc().config(|c| c.preempt_rcu = false).check(&program, &["joined=1 waited=1"]);
 }
 
 #[test]

@@ -314,11 +314,18 @@ impl Machine {
             mask &= !u64::from(!self.tasks[0].live);
         }
         if !self.config.preempt_rcu {
-            // A task that cannot go on is off the CPU: a quiescent state.
-            for s in 0..self.tasks.len() {
-                if self.tasks[s].live && mask & (1 << s) == 0 && self.tasks[s].pending.kind.sleeps() {
-                    self.reader_gone(s);
-                }
+            // A task that cannot go on is off the CPU: a quiescent state, which may be what a grace period waited for.
+            let off_cpu = (0..self.tasks.len()).filter(|&s| self.tasks[s].live && mask & (1 << s) == 0 && self.tasks[s].pending.kind.sleeps());
+            let off_cpu = off_cpu.fold(0, |all, s| all | 1u64 << s);
+            let mut over = 0u64;
+            for (s, t) in self.tasks.iter_mut().enumerate().filter(|(_, t)| t.live && t.gp_wait & off_cpu != 0) {
+                t.gp_wait &= !off_cpu;
+                over |= 1 << s;
+            }
+            while over != 0 {
+                let s = over.trailing_zeros() as usize;
+                over &= over - 1;
+                mask |= u64::from(self.enabled(s)) << s;
             }
         }
         mask
