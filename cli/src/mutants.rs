@@ -251,7 +251,7 @@ impl Hunt<'_> {
             o.executions += v.stats.executions;
             o.steps += v.stats.steps;
             let strange = v.found.iter().find(|f| v.mutant_passed && clean(f.rule) && !until.contains(&f.rule));
-            if let Some(f) = v.found.iter().find(|f| until.contains(&f.rule)) {
+            if let Some(f) = until.iter().find_map(|id| v.found.iter().find(|f| f.rule == *id)) {
                 o.status = MutantStatus::Caught;
                 o.caught = Some((s, plan, f.clone()));
                 break;

@@ -63,7 +63,7 @@ mutants! {
     V2M27 "V2-M27" "tree-until-release" "cgwb_kill" "the memcg css reference is dropped at kill" ["LT-REF-5", "LT-LIST-4c", "LT-LOOK-1", "LT-MEM-2"];
     V2M28 "V2-M28" "tree-until-release" "cleanup_offline_cgwb" "the ancestor lookup takes dying wbs" ["LT-LOOK-2", "LT-LOOK-6"];
     V2M29 "V2-M29" "tree-until-release" "cgwb_create" "the second section reuses the first one's dying verdict" ["LT-LIST-4b"];
-    V2M30 "V2-M30" "tree-until-release" "cgwb_create" "the slot to replace is looked up before cgwb_lock is taken" ["LT-LIST-4b"];
+    V2M30 "V2-M30" "tree-until-release" "cgwb_create" "the slot to replace is looked up before cgwb_lock is taken" ["LT-LIST-4b", "LT-MEM-1"];
     Ord1a "ORD-1a" "mainline" "inode_prepare_wbs_switch" "no full barrier between counting the switch and re-reading SB_ACTIVE" ["LT-REF-8", "LT-PROG-5", "LT-MEM-6", "LT-MEM-7"];
     Ord1b "ORD-1b" "mainline" "cgroup_writeback_umount" "no full barrier between clearing SB_ACTIVE and reading the counter" ["LT-REF-8", "LT-PROG-5", "LT-MEM-6", "LT-MEM-7"];
     Ord2a "ORD-2a" "mainline" "inode_do_switch_wbs" "no write barrier between storing i_wb and clearing I_WB_SWITCH" ["LT-ACC-1", "LT-MEM-1"];

@@ -20,7 +20,7 @@ use crate::linux::include::cgroup_defs::{Css, Subsys};
 use crate::linux::include::fs::{I_DIRTY_ALL, I_FREEING, I_WB_SWITCH, I_WILL_FREE, Inode, SuperBlock, wb_inode};
 use crate::linux::include::writeback::{ISW_MAX, InodeSwitchWbsContext, isw_fields};
 use crate::linux::kernel::cgroup::cgroup::{css_from_id, css_get, css_put, css_tryget};
-use crate::linux::mm::backing_dev::{wb_get_create, wb_get_lookup};
+use crate::linux::mm::backing_dev::{wb_get_create, wb_get_create_unconverted};
 use crate::mutants::{Mutant, mutated};
 use crate::rules::{UmountFlush, rules};
 use crate::sync::{
@@ -330,12 +330,11 @@ pub async fn cleanup_offline_cgwb(wb: BdiWriteback) -> bool {
     let mut new_wb = BdiWriteback::NULL;
     let mut memcg_css = wb.memcg_css().get().parent().get();
     while !memcg_css.is_null() && new_wb.is_null() {
-        if mutated(Mutant::V2M28) {
-            new_wb = wb_get_lookup(bdi, memcg_css).await;
-        }
-        if new_wb.is_null() {
-            new_wb = wb_get_create(bdi, memcg_css, Gfp::Kernel).await;
-        }
+        new_wb = if mutated(Mutant::V2M28) {
+            wb_get_create_unconverted(bdi, memcg_css, Gfp::Kernel).await
+        } else {
+            wb_get_create(bdi, memcg_css, Gfp::Kernel).await
+        };
         memcg_css = memcg_css.parent().get();
     }
     if new_wb.is_null() {

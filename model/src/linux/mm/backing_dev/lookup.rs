@@ -122,6 +122,18 @@ pub async fn wb_get_create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> Bdi
     wb
 }
 
+/// A copy of `wb_get_create` whose lookup takes dying wbs: what a caller that nobody converted would have.
+pub async fn wb_get_create_unconverted(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> BdiWriteback {
+    kfn!(wb_get_create);
+    emit(Tp::Call, bdi.ptr(), u64::from(memcg_css.ptr().0));
+    let mut wb = lookup(bdi, memcg_css, true, Get::Tryget).await;
+    if wb.is_null() {
+        wb = wb_get_create(bdi, memcg_css, gfp).await;
+    }
+    emit(Tp::Return, wb.ptr(), u64::from(memcg_css.ptr().0));
+    wb
+}
+
 /// `cgwb_create`: 0 means "look again", not "created"; otherwise an errno.
 pub async fn cgwb_create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> i64 {
     create(bdi, memcg_css, gfp).await.map_or_else(|err| err, |_| 0)
@@ -131,9 +143,10 @@ pub async fn cgwb_create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> i64 {
 async fn create(bdi: BackingDevInfo, memcg_css: Css, gfp: Gfp) -> Result<bool, i64> {
     kfn!(cgwb_create);
     emit(Tp::Call, bdi.ptr(), u64::from(memcg_css.ptr().0));
+    let stale = if mutated(Mutant::V2M30) { bdi.cgwb_tree().lookup_slot(memcg_css.id().get()) } else { NULL };
     let blkcg_css = cgroup_get_e_css(memcg_css.cgroup().get(), Subsys::Io).await;
     let found = look_again(bdi, memcg_css, blkcg_css).await;
-    let ret = if found.usable { Ok(false) } else { allocate_and_publish(bdi, memcg_css, blkcg_css, gfp, found.dying).await };
+    let ret = if found.usable { Ok(false) } else { allocate_and_publish(bdi, memcg_css, blkcg_css, gfp, found.dying, stale).await };
     css_put(blkcg_css).await;
     emit(Tp::Return, bdi.ptr(), ret.map_or_else(|err| err, |_| 0) as u64);
     ret
@@ -171,7 +184,7 @@ async fn look_again(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css) -> Foun
     Found { usable: same, dying }
 }
 
-async fn allocate_and_publish(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css, gfp: Gfp, was_dying: bool) -> Result<bool, i64> {
+async fn allocate_and_publish(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Css, gfp: Gfp, was_dying: bool, stale: Ptr) -> Result<bool, i64> {
     let wb = BdiWriteback(kzalloc(BdiWriteback::TYPE, gfp, "cgwb_create"));
     if wb.is_null() {
         return Err(ENOMEM);
@@ -187,7 +200,6 @@ async fn allocate_and_publish(bdi: BackingDevInfo, memcg_css: Css, blkcg_css: Cs
     }
     bdi_get(bdi).await;
 
-    let stale = if mutated(Mutant::V2M30) { bdi.cgwb_tree().lookup_slot(memcg_css.id().get()) } else { NULL };
     let lock = globals().cgwb_lock().lock_irq().await;
     let ret = publish(wb, was_dying, stale).await;
     drop(lock);

@@ -17,7 +17,7 @@ mod tests;
 
 pub use debug::cgwb_debug_stats_show;
 pub use kill::{cgwb_kill, cgwb_release_workfn, wb_shutdown};
-pub use lookup::{cgwb_create, wb_get_create, wb_get_lookup, wb_get_lookup_dying};
+pub use lookup::{cgwb_create, wb_get_create, wb_get_create_unconverted, wb_get_lookup, wb_get_lookup_dying};
 pub use offline::{cleanup_offline_cgwbs_workfn, wb_blkcg_offline, wb_memcg_offline};
 pub use register::{bdi_alloc, bdi_dev_name, bdi_get, bdi_get_by_id, bdi_init, bdi_put, bdi_register, bdi_unregister};
 
