@@ -29,7 +29,7 @@ fn flush_results(name: &str, of: &str) -> BTreeMap<i64, u64> {
     let scene = Scene::of_case(&case(name), rules(of), None);
     scene.enter();
     let mut results = BTreeMap::new();
-    for (search, max_executions) in [(Search::Dpor, 1_000), (Search::sample(Scheduler::Portfolio, 1), 300)] {
+    for (search, max_executions) in [(Search::Dpor, 300), (Search::sample(Scheduler::Portfolio, 1), 200)] {
         explore(&*scene.boot, &search, &Budget { max_executions, ..Budget::default() }, &mut |e| {
             let sent = with(|m| {
                 let returns = m.log.iter().filter(|e| e.tp == Tp::Return && e.func.is_some_and(|f| f.name == "cgroup_writeback_by_id"));
@@ -65,7 +65,7 @@ fn the_observed_races_are_found_and_their_repairs_end_them() {
     for (name, rule) in [("obs-1-umount", "LT-MEM-3"), ("obs-2-split", "LT-MEM-1"), ("obs-2-stats", "LT-MEM-1")] {
         for (of, repaired) in [("mainline", "mainline-repaired"), ("tree-until-release", "tree-until-release-repaired")] {
             assert_eq!(broken(name, of, 3_000), [rule], "{name} under {of}");
-            assert_eq!(broken(name, repaired, 1_000), [""; 0], "{name} under {repaired}");
+            assert_eq!(broken(name, repaired, 300), [""; 0], "{name} under {repaired}");
         }
     }
 }
@@ -73,6 +73,6 @@ fn the_observed_races_are_found_and_their_repairs_end_them() {
 #[test]
 fn the_observed_races_need_preemptible_rcu_and_a_failed_allocation() {
     for name in ["obs-1-umount-nonpreemptible", "obs-2-split-memory"] {
-        assert_eq!(broken(name, "mainline", 1_000), [""; 0], "{name}");
+        assert_eq!(broken(name, "mainline", 300), [""; 0], "{name}");
     }
 }
