@@ -106,7 +106,12 @@ pub fn judge(scene: &Scene, plan: &Plan, stop: &dyn Fn() -> bool) -> Verdict {
             stopped.set(stopped.get() || stop());
             stopped.get() || caught.get()
         };
-        let budget = Budget { max_executions: *most, stop: &stop, count_traces: plan.count_traces || matches!(how, crate::Search::Dpor | crate::Search::Cached), ..Budget::default() };
+        let budget = Budget {
+            max_executions: *most,
+            stop: &stop,
+            count_traces: plan.count_traces || matches!(how, crate::Search::Dpor | crate::Search::Cached),
+            ..Budget::default()
+        };
         let before = v.stats.executions;
         let (unreached, functions) = (&mut v.unreached, &mut v.functions);
         let stats = explore(boot, how, &budget, &mut |e: &Execution<'_>| {
