@@ -211,6 +211,7 @@ impl Tally<'_> {
             case: subject.case.name.clone(),
             search: done.plan.searches.iter().map(|s| search_name(&s.0)).collect::<Vec<_>>().join(", then "),
             executions: v.stats.executions,
+            complete: v.stats.executions - v.stats.cut,
             traces,
             steps: v.stats.steps,
             exhaustive: v.stats.exhaustive,

@@ -18,7 +18,7 @@ use wbmodel::mutants::{Row, TABLE, by_id};
 /// Executions of the baseline and of each mutant in each case, by tier.
 fn budget(tier: Tier) -> (u64, u64) {
     match tier {
-        Tier::Fast => (300, 400),
+        Tier::Fast => (300, 4_000),
         Tier::Full => (2_000, 4_000),
     }
 }

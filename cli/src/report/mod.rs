@@ -101,6 +101,8 @@ pub struct CaseLine {
     pub search: String,
     /// Executions.
     pub executions: u64,
+    /// Those of them that a reduction did not cut short; divided by `traces`, the waste of an exhaustive search.
+    pub complete: u64,
     /// Distinct traces among them, where they are counted.
     pub traces: Option<u64>,
     /// Steps.
