@@ -1,6 +1,6 @@
 //! Cases and rule sets by name or path: the built-in corpus, and files.
 
-use crate::problem::{Problem, nearest};
+use crate::problem::Problem;
 use std::path::Path;
 use wbmodel::cases::{self, Case, Finding, RuleSet, Span};
 use wbmodel::mutants;
@@ -39,7 +39,7 @@ impl Subject {
             None => Err(Problem::at(format!("no invariant called `{id}`"), "`wbcheck list invariants` shows all", &self.file, &self.text, span)),
         };
         if let Some(name) = self.case.reach.iter().find(|n| built_in::FUNCTIONS.binary_search(&n.as_str()).is_err()) {
-            let help = match nearest(name, built_in::FUNCTIONS.iter().copied()) {
+            let help = match cases::nearest(name, built_in::FUNCTIONS.iter().copied()) {
                 Some(f) => format!("did you mean `{f}`?"),
                 None => "`reach` names kernel functions that the model mirrors".to_string(),
             };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use wbmodel::cases::limits::MAX_TEXT;
-use wbmodel::cases::{CaseError, LoadError, Span};
+use wbmodel::cases::{CaseError, LoadError, Span, nearest};
 
 /// An error that ends the run with exit code 2.
 #[derive(Debug)]
@@ -72,28 +72,6 @@ impl Problem {
             eprintln!("  help: the format is KDL, as in corpus/cases and corpus/rules; `wbcheck list` names what it may refer to");
         }
     }
-}
-
-/// The candidate that the name is most likely meant to be.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let near = candidates.into_iter().map(|c| (distance(name, c), c)).min();
-    near.filter(|(d, c)| *d * 2 <= c.chars().count()).map(|n| n.1)
-}
-
-/// Edits that turn one word into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 impl fmt::Display for Message {

@@ -92,9 +92,8 @@ impl Bad {
     /// Suggests the candidate nearest to what was written, or names them all if they are few.
     pub fn suggest<'a>(self, wrote: &str, candidates: impl IntoIterator<Item = &'a str>) -> Bad {
         let all: Vec<&str> = candidates.into_iter().collect();
-        let near = all.iter().map(|c| (distance(wrote, c), *c)).min().filter(|(d, c)| *d * 2 <= c.chars().count().max(2));
-        match near {
-            Some((_, c)) => self.help(format!("did you mean `{c}`?")),
+        match nearest(wrote, all.iter().copied()) {
+            Some(c) => self.help(format!("did you mean `{c}`?")),
             None if all.is_empty() => self,
             None if all.len() <= 8 => {
                 let list: Vec<String> = all.iter().map(|c| format!("`{c}`")).collect();
@@ -103,6 +102,12 @@ impl Bad {
             None => self,
         }
     }
+}
+
+/// The candidate that a name is most likely meant to be, for the help line of an error; `None` if none is close.
+pub fn nearest<'a>(wrote: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = candidates.into_iter().map(|c| (distance(wrote, c), c)).min();
+    near.filter(|(d, c)| *d * 2 <= c.chars().count().max(2)).map(|n| n.1)
 }
 
 /// Edits that turn one word into the other.

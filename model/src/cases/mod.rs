@@ -32,7 +32,7 @@ mod rule_set;
 mod value;
 
 pub use ast::{BdiRef, Case, CgroupRef, Decision, Expect, Finding, InodeRef, Irq, MachineSpec, Names, SCHEMA, SbRef, Search, Span, Stmt, Task, TaskRef, WbRef};
-pub use error::CaseError;
+pub use error::{CaseError, nearest};
 pub use file::{LoadError, load, read_text};
 pub use ops::{OPS, Op, OpInfo, SETUP, TASK, TEARDOWN, info};
 pub use parse::parse;
