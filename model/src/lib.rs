@@ -5,9 +5,13 @@
 //! Arrows point one way: `{oracles, world, cases} -> linux -> sync`. Nothing here prints, exits or reads a clock.
 
 pub mod cases;
+pub mod disk;
 pub mod linux;
 pub mod mutants;
 pub mod oracles;
+pub mod policy;
 pub mod rules;
+pub mod scenarios;
+pub mod sim;
 pub mod sync;
 pub mod world;

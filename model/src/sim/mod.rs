@@ -1,0 +1,5 @@
+//! Simulation: writers, throttling, flushers and a modelled disk in virtual time.
+
+mod output;
+
+pub use output::{METRICS, Metric, Output, Sample, Unit, WriterOutput};
