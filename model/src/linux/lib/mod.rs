@@ -1,3 +1,5 @@
 //! lib/
 
+pub mod flex_proportions;
+pub mod percpu_counter;
 pub mod percpu_refcount;

@@ -41,7 +41,7 @@ const WB_FRN_HIST_MAX_SLOTS: u64 = 5;
 /// log2 of the bytes in a page.
 pub const PAGE_SHIFT: u32 = 12;
 /// `avg_write_bandwidth` of a new wb, in pages a second.
-const INIT_BW: u64 = 100 << (20 - PAGE_SHIFT);
+pub const INIT_BW: u64 = 100 << (20 - PAGE_SHIFT);
 
 /// `wbc_attach_and_unlock_inode`: makes `wbc` work for the inode's wb, and asks for a new wb if that one is dying for good.
 pub async fn wbc_attach_and_unlock_inode(wbc: &mut WritebackControl, inode: Inode, i_lock: SpinGuard) {

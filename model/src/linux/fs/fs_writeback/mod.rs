@@ -8,6 +8,7 @@
 //!             the wait queue before it counts down and touches nothing of `done` afterwards.
 //! Rules:      LT-REF-10, LT-LIST-6, LT-LIST-8a, LT-PROG-2, LT-MEM-1, LT-MEM-5, LT-ACC-2.
 
+pub mod chunk;
 pub mod dirty;
 pub mod flusher;
 pub mod foreign;
