@@ -6,6 +6,7 @@ use wbmodel::cases::{self, Case, Finding, RuleSet, Span};
 use wbmodel::mutants;
 use wbmodel::oracles;
 use wbmodel::rules::Rules;
+use wbmodel::text::{nearest, read_text};
 
 mod built_in {
     include!(concat!(env!("OUT_DIR"), "/corpus.rs"));
@@ -39,7 +40,7 @@ impl Subject {
             None => Err(Problem::at(format!("no invariant called `{id}`"), "`wbcheck list invariants` shows all", &self.file, &self.text, span)),
         };
         if let Some(name) = self.case.reach.iter().find(|n| built_in::FUNCTIONS.binary_search(&n.as_str()).is_err()) {
-            let help = match cases::nearest(name, built_in::FUNCTIONS.iter().copied()) {
+            let help = match nearest(name, built_in::FUNCTIONS.iter().copied()) {
                 Some(f) => format!("did you mean `{f}`?"),
                 None => "`reach` names kernel functions that the model mirrors".to_string(),
             };
@@ -92,7 +93,7 @@ fn is_path(s: &str) -> bool {
 pub fn case(name: &str) -> Result<Subject, Problem> {
     match built_in::CASES.iter().find(|c| c.0 == name) {
         Some((stem, text)) => Subject::parse(name.to_string(), format!("corpus/cases/{stem}.kdl"), (*text).to_string()),
-        None if is_path(name) => Subject::parse(name.to_string(), name.to_string(), cases::read_text(Path::new(name))?),
+        None if is_path(name) => Subject::parse(name.to_string(), name.to_string(), read_text(Path::new(name))?),
         None => Err(Problem::unknown("case", name, case_names(), "cases")),
     }
 }
@@ -109,7 +110,7 @@ pub fn rules(name: &str) -> Result<RuleSet, Problem> {
     }
     let (file, text) = match built_in::RULES.iter().find(|r| r.0 == name) {
         Some((stem, text)) => (format!("corpus/rules/{stem}.kdl"), (*text).to_string()),
-        None if is_path(name) => (name.to_string(), cases::read_text(Path::new(name))?),
+        None if is_path(name) => (name.to_string(), read_text(Path::new(name))?),
         None => return Err(Problem::unknown("rule set", name, rules_names(), "rules")),
     };
     let set = cases::parse_rules(&file, &text).map_err(|e| Problem::File(Box::new(e)))?;

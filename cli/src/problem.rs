@@ -4,14 +4,14 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Na
 use std::fmt;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
-use wbmodel::cases::limits::MAX_TEXT;
-use wbmodel::cases::{CaseError, LoadError, Span, nearest};
+use wbmodel::cases::Span;
+use wbmodel::text::{LoadError, MAX_TEXT, TextError, nearest};
 
 /// An error that ends the run with exit code 2.
 #[derive(Debug)]
 pub enum Problem {
     /// A file is not what it should be, with the place in its text.
-    File(Box<CaseError>),
+    File(Box<TextError>),
     /// Anything else.
     Other(Box<Message>),
 }
@@ -115,7 +115,7 @@ impl From<LoadError> for Problem {
             LoadError::TooBig { path } => {
                 Problem::new(format!("{path}:1:1: the file is larger than {MAX_TEXT} bytes"), "a case, finding or rule set is some kilobytes of KDL text")
             }
-            LoadError::Case(e) => Problem::File(e),
+            LoadError::Text(e) => Problem::File(e),
         }
     }
 }

@@ -13,6 +13,7 @@ use wbexplore::plan::{self, Plan, SEARCHES, Wish};
 use wbexplore::shuttle::SCHEDULERS;
 use wbexplore::verdict::Found;
 use wbmodel::cases::{self, Case, Finding, RuleSet};
+use wbmodel::text::LoadError;
 
 /// Set by Ctrl-C: everything stops at its next execution.
 pub static STOP: AtomicBool = AtomicBool::new(false);
@@ -53,8 +54,8 @@ impl From<crate::pool::Panic> for Early {
     }
 }
 
-impl From<cases::LoadError> for Early {
-    fn from(e: cases::LoadError) -> Early {
+impl From<LoadError> for Early {
+    fn from(e: LoadError) -> Early {
         Early::Problem(e.into())
     }
 }

@@ -14,4 +14,5 @@ pub mod rules;
 pub mod scenarios;
 pub mod sim;
 pub mod sync;
+pub mod text;
 pub mod world;

@@ -103,13 +103,13 @@ fn errors_name_the_place_and_the_way_out() {
 
 #[test]
 fn oversized_and_deep_texts_are_refused() {
-    let big = "/".repeat(cases::limits::MAX_TEXT + 1);
+    let big = "/".repeat(wbmodel::text::MAX_TEXT + 1);
     assert!(cases::parse("big", &big).unwrap_err().message.contains("larger than"));
-    let deep = "a {".repeat(cases::limits::MAX_BLOCKS + 1);
+    let deep = "a {".repeat(wbmodel::text::MAX_BLOCKS + 1);
     assert!(cases::parse("deep", &deep).unwrap_err().message.contains("blocks"));
-    let deepest = format!("{}{}", "a {".repeat(cases::limits::MAX_BLOCKS), "}".repeat(cases::limits::MAX_BLOCKS));
+    let deepest = format!("{}{}", "a {".repeat(wbmodel::text::MAX_BLOCKS), "}".repeat(wbmodel::text::MAX_BLOCKS));
     assert!(cases::parse("deep", &deepest).is_err());
-    let comments = format!("{}{}", "/*".repeat(cases::limits::MAX_BLOCKS), "*/".repeat(cases::limits::MAX_BLOCKS));
+    let comments = format!("{}{}", "/*".repeat(wbmodel::text::MAX_BLOCKS), "*/".repeat(wbmodel::text::MAX_BLOCKS));
     assert!(cases::parse("deep", &comments).is_err());
 }
 

@@ -1,9 +1,5 @@
 //! Sizes beyond which a file is refused.
 
-/// Bytes of a file.
-pub const MAX_TEXT: usize = 1 << 20;
-/// Blocks (`{`) and comments (`/*`) of a file.
-pub const MAX_BLOCKS: usize = 256;
 /// Tasks of a case.
 pub const MAX_TASKS: usize = 16;
 /// Operations of one task, of the setup, of the teardown.

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Case`]. Main functions: [`parse`], [`print`], [`load`]; `parse(print(c)) == c`.
 //! Contract: a parsed case is well formed: every name is resolved, every operation stands where it may, sizes are within
-//! [`limits`]. Bad input is a [`CaseError`] with a place in the text, never a panic.
+//! [`limits`]. Bad input is a [`TextError`](crate::text::TextError) with a place in the text, never a panic.
 //! Must not know: the machine, kernel objects; `world` turns a case into an execution.
 //!
 //! ```text
@@ -22,8 +22,6 @@
 //! ```
 
 mod ast;
-mod error;
-mod file;
 pub mod limits;
 mod ops;
 mod parse;
@@ -32,10 +30,8 @@ mod rule_set;
 mod value;
 
 pub use ast::{BdiRef, Case, CgroupRef, Decision, Expect, Finding, InodeRef, Irq, MachineSpec, Names, SCHEMA, SbRef, Search, Span, Stmt, Task, TaskRef, WbRef};
-pub use error::{CaseError, nearest};
-pub use file::{LoadError, load, read_text};
 pub use ops::{OPS, Op, OpInfo, SETUP, TASK, TEARDOWN, info};
-pub use parse::parse;
+pub use parse::{load, parse};
 pub use print::{print, print_op};
 pub use rule_set::{RuleSet, load_rules, parse_rules, print_rules};
 pub use value::{CssId, Ref};

@@ -1,8 +1,8 @@
 //! The operations of cases: one row each, from which the type, the parser, the printer and the help text are made.
 
 use super::ast::{BdiRef, CgroupRef, InodeRef, SbRef, TaskRef, WbRef};
-use super::error::Bad;
 use super::value::{CssId, Reader, Ref, Value, Writer};
+use crate::text::Bad;
 
 /// Bits of [`OpInfo::places`]: in `setup`.
 pub const SETUP: u8 = 1;

@@ -1,31 +1,33 @@
 //! From KDL nodes to a [`Case`]: first the names that the case declares, then everything that refers to them.
 
 use super::ast::{Case, CgroupRef, Decision, Expect, Finding, Irq, MachineSpec, Names, SCHEMA, Search, Span, Stmt, Task};
-use super::error::{Bad, CaseError};
-use super::file::document;
 use super::limits;
 use super::ops::{self, OPS, Op, SETUP, TASK, TEARDOWN};
-use super::value::{Reader, Value, check_name, string};
+use super::value::{Reader, Value};
+use crate::text::{Bad, LoadError, TextError, check_name, children, document, read_text, schema, string};
 use kdl::{KdlEntry, KdlNode, KdlValue};
+use std::path::Path;
 
 /// Nodes at the top of a file.
 const TOP: &[&str] = &["schema", "case", "machine", "ask", "setup", "task", "teardown", "reach", "expect", "search", "finding"];
 
 /// The case written in `text`; `name` names the file in errors.
-pub fn parse(name: &str, text: &str) -> Result<Case, CaseError> {
-    document(text).and_then(|doc| case(doc.nodes())).map_err(|bad| CaseError::new(name, text, bad))
+pub fn parse(name: &str, text: &str) -> Result<Case, TextError> {
+    document(text).and_then(|doc| case(doc.nodes())).map_err(|bad| TextError::new(name, text, bad))
+}
+
+/// Reads and parses the case in a file.
+pub fn load(path: &Path) -> Result<Case, LoadError> {
+    let text = read_text(path)?;
+    Ok(parse(&path.display().to_string(), &text)?)
 }
 
 fn span(node: &KdlNode) -> Span {
     Span { offset: node.span().offset(), len: node.span().len() }
 }
 
-pub(super) fn children(node: &KdlNode) -> &[KdlNode] {
-    node.children().map_or(&[], |d| d.nodes())
-}
-
 fn case(nodes: &[KdlNode]) -> Result<Case, Bad> {
-    schema(nodes)?;
+    schema(nodes, SCHEMA, "case")?;
     let mut case = Case { names: names(nodes)?, ..Case::default() };
     let none = Names::default();
     let mut seen: Vec<&str> = Vec::new();
@@ -81,23 +83,6 @@ fn case(nodes: &[KdlNode]) -> Result<Case, Bad> {
         return Err(Bad::new("the file has no `case`").help("a case begins with: schema 1, then case \"name\""));
     }
     Ok(case)
-}
-
-pub(super) fn schema(nodes: &[KdlNode]) -> Result<(), Bad> {
-    let Some(n) = nodes.iter().find(|n| n.name().value() == "schema") else {
-        return Err(Bad::new("the file does not say which schema it follows").help(format!("the first line of a case is: schema {SCHEMA}")));
-    };
-    let names = Names::default();
-    let mut r = Reader::new(n, &names);
-    let version: u32 = r.arg()?;
-    r.done(&[])?;
-    if version > SCHEMA {
-        return Err(Bad::new(format!("schema {version} is newer than this program understands ({SCHEMA})")).at(n.span()).help("use a newer wbcheck"));
-    }
-    if version == 0 {
-        return Err(Bad::new("there is no schema 0").at(n.span()));
-    }
-    Ok(())
 }
 
 fn head(n: &KdlNode, case: &mut Case) -> Result<(), Bad> {

@@ -2,7 +2,8 @@
 
 use super::ast::{Case, Decision, Finding, MachineSpec, Names, SCHEMA, Search, Stmt, Task};
 use super::ops::Op;
-use super::value::{Writer, quote};
+use super::value::Writer;
+use crate::text::quote;
 use std::fmt::Write;
 
 /// The text of a case: what [`parse`](super::parse) turns back into an equal case.

@@ -10,11 +10,9 @@
 //! ```
 
 use super::ast::{Names, SCHEMA};
-use super::error::{Bad, CaseError};
-use super::file::{LoadError, document, read_text};
-use super::parse::{children, schema};
-use super::value::{Reader, check_name, quote};
+use super::value::Reader;
 use crate::rules::{Rules, SwitchError};
+use crate::text::{Bad, LoadError, TextError, check_name, children, document, quote, read_text, schema, string};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -47,8 +45,8 @@ impl RuleSet {
 }
 
 /// The rule set written in `text`; `name` names the file in errors.
-pub fn parse_rules(name: &str, text: &str) -> Result<RuleSet, CaseError> {
-    parse_text(text).map_err(|bad| CaseError::new(name, text, bad))
+pub fn parse_rules(name: &str, text: &str) -> Result<RuleSet, TextError> {
+    parse_text(text).map_err(|bad| TextError::new(name, text, bad))
 }
 
 /// Reads and parses the rule set in a file.
@@ -76,7 +74,7 @@ pub fn print_rules(set: &RuleSet) -> String {
 
 fn parse_text(text: &str) -> Result<RuleSet, Bad> {
     let doc = document(text)?;
-    schema(doc.nodes())?;
+    schema(doc.nodes(), SCHEMA, "rule set")?;
     let names = Names::default();
     let mut found = None;
     for n in doc.nodes() {
@@ -119,7 +117,7 @@ fn parse_text(text: &str) -> Result<RuleSet, Bad> {
             }
             "known" => {
                 while let Some(e) = r.next() {
-                    let k = super::value::string(e.value(), "the id of an invariant").map_err(|b| b.at(e.span()))?;
+                    let k = string(e.value(), "the id of an invariant").map_err(|b| b.at(e.span()))?;
                     check_name(&k).map_err(|b| b.at(e.span()))?;
                     set.known.push(k);
                 }

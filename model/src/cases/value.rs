@@ -1,14 +1,9 @@
 //! Values in the text: how each type of parameter is read from a KDL value and written back.
 
 use super::ast::{BdiRef, CgroupRef, InodeRef, Irq, Names, SbRef, TaskRef, WbRef};
-use super::error::Bad;
+use crate::text::{Bad, Entries, boolean, number, quote, string, wrong};
 use kdl::{KdlEntry, KdlNode, KdlValue};
 use miette::SourceSpan;
-
-/// Largest whole number of the format.
-pub(crate) const MAX_NUMBER: u64 = 1 << 53;
-/// Longest name of an object, in characters.
-pub(crate) const MAX_NAME: usize = 80;
 
 /// A memcg by id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,25 +44,10 @@ pub(crate) trait Value: Sized + Clone {
     fn write(&self, names: &Names) -> String;
 }
 
-fn wrong(v: &KdlValue, what: &str) -> Bad {
-    let is = match v {
-        KdlValue::String(_) => "a string",
-        KdlValue::Integer(_) => "a whole number",
-        KdlValue::Float(_) => "a fraction",
-        KdlValue::Bool(_) => "a boolean",
-        KdlValue::Null => "null",
-    };
-    Bad::new(format!("expected {what}, found {is}"))
-}
-
-pub(crate) fn string(v: &KdlValue, what: &str) -> Result<String, Bad> {
-    v.as_string().map(str::to_owned).ok_or_else(|| wrong(v, what))
-}
-
 impl Value for bool {
     const WHAT: &'static str = "#true or #false";
     fn read(v: &KdlValue, _: &Names) -> Result<Self, Bad> {
-        v.as_bool().ok_or_else(|| wrong(v, Self::WHAT).help("booleans are written #true and #false"))
+        boolean(v)
     }
     fn write(&self, _: &Names) -> String {
         if *self { "#true".into() } else { "#false".into() }
@@ -77,8 +57,7 @@ impl Value for bool {
 impl Value for u64 {
     const WHAT: &'static str = "a whole number";
     fn read(v: &KdlValue, _: &Names) -> Result<Self, Bad> {
-        let n = v.as_integer().ok_or_else(|| wrong(v, Self::WHAT))?;
-        u64::try_from(n).ok().filter(|n| *n <= MAX_NUMBER).ok_or_else(|| Bad::new(format!("{n} is out of range")))
+        number(v)
     }
     fn write(&self, _: &Names) -> String {
         self.to_string()
@@ -191,119 +170,51 @@ references! {
     TaskRef Task tasks "task" "the name of a task"
 }
 
-/// Is it fit to be an object's name?
-pub(crate) fn check_name(s: &str) -> Result<(), Bad> {
-    if s.is_empty() {
-        return Err(Bad::new("a name is empty"));
-    }
-    if s.chars().count() > MAX_NAME {
-        return Err(Bad::new(format!("a name is longer than {MAX_NAME} characters")));
-    }
-    match s.chars().find(|c| !(c.is_ascii_alphanumeric() || "-_./@+".contains(*c))) {
-        Some(c) => Err(Bad::new(format!("a name contains {c:?}")).help("names are made of letters, digits and -_./@+")),
-        None => Ok(()),
-    }
-}
-
-/// A string as KDL text.
-pub(crate) fn quote(s: &str) -> String {
-    let mut out = String::with_capacity(s.len() + 2);
-    out.push('"');
-    for c in s.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            ' ' => out.push(' '),
-            c if c.is_ascii_graphic() || c.is_alphanumeric() => out.push(c),
-            c => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Takes the entries of a node one by one, and complains about what nobody took.
+/// Reads the entries of a node as parameters.
 pub(crate) struct Reader<'a> {
-    node: &'a KdlNode,
+    entries: Entries<'a>,
     names: &'a Names,
-    taken: Vec<bool>,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(node: &'a KdlNode, names: &'a Names) -> Reader<'a> {
-        Reader { node, names, taken: vec![false; node.entries().len()] }
+        Reader { entries: Entries::new(node), names }
     }
     /// Where the node stands.
     pub fn span(&self) -> SourceSpan {
-        self.node.span()
+        self.entries.node().span()
     }
     fn value<T: Value>(&self, e: &KdlEntry) -> Result<T, Bad> {
         T::read(e.value(), self.names).map_err(|b| b.at(e.span()))
     }
     /// The next positional argument, if there is one.
     pub fn next(&mut self) -> Option<&'a KdlEntry> {
-        let i = (0..self.taken.len()).find(|&i| !self.taken[i] && self.node.entries()[i].name().is_none())?;
-        self.taken[i] = true;
-        Some(&self.node.entries()[i])
+        self.entries.next()
     }
     /// The next positional argument.
     pub fn arg<T: Value>(&mut self) -> Result<T, Bad> {
-        match self.next() {
-            Some(e) => self.value(e),
-            None => Err(Bad::new(format!("`{}` needs {}", self.node.name().value(), T::WHAT)).at(self.node.name().span()).label("nothing follows")),
-        }
-    }
-    fn find(&mut self, name: &str) -> Option<&'a KdlEntry> {
-        let i = self.node.entries().iter().position(|e| e.name().is_some_and(|n| n.value() == name))?;
-        self.taken[i] = true;
-        Some(&self.node.entries()[i])
+        let e = self.entries.arg(T::WHAT)?;
+        self.value(e)
     }
     /// A property.
     pub fn prop<T: Value>(&mut self, name: &str) -> Result<T, Bad> {
-        match self.find(name) {
-            Some(e) => self.value(e),
-            None => Err(Bad::new(format!("`{}` needs {name}=, {}", self.node.name().value(), T::WHAT))
-                .at(self.node.name().span())
-                .label(format!("without {name}="))),
-        }
+        let e = self.entries.prop(name, T::WHAT)?;
+        self.value(e)
     }
     /// A property that may be left out.
     pub fn prop_or<T: Value>(&mut self, name: &str, default: T) -> Result<T, Bad> {
-        match self.find(name) {
+        match self.entries.find(name) {
             Some(e) => self.value(e),
             None => Ok(default),
         }
     }
-    /// Everything on the node was taken, it has no children and no type annotation.
+    /// As [`Entries::done`].
     pub fn done(self, known: &[&str]) -> Result<(), Bad> {
-        if let Some(c) = self.node.children() {
-            return Err(Bad::new(format!("`{}` takes no block", self.node.name().value())).at(c.span()));
-        }
-        self.done_with_block(known)
+        self.entries.done(known)
     }
-    /// As [`Reader::done`], for a node with a block.
+    /// As [`Entries::done_with_block`].
     pub fn done_with_block(self, known: &[&str]) -> Result<(), Bad> {
-        let what = self.node.name().value();
-        if let Some(t) = self.node.ty() {
-            return Err(Bad::new("type annotations have no meaning here").at(t.span()));
-        }
-        for (e, taken) in self.node.entries().iter().zip(&self.taken) {
-            if let Some(t) = e.ty() {
-                return Err(Bad::new("type annotations have no meaning here").at(t.span()));
-            }
-            if *taken {
-                continue;
-            }
-            return Err(match e.name() {
-                Some(n) if known.contains(&n.value()) => Bad::new(format!("{}= is given twice", n.value())).at(e.span()),
-                Some(n) => Bad::new(format!("`{what}` has no {}=", n.value())).at(n.span()).suggest(n.value(), known.iter().copied()),
-                None => Bad::new(format!("`{what}` takes fewer arguments")).at(e.span()).label("one too many"),
-            });
-        }
-        Ok(())
+        self.entries.done_with_block(known)
     }
 }
 

@@ -189,7 +189,7 @@ impl Disk {
     /// A disk that has been idle.
     pub fn new(spec: &scenarios::Disk) -> Disk {
         let lane = |memcg, cap: Option<u64>| Lane { memcg, cap: cap.map(Rate::new), open_at: 0, in_flight: 0 };
-        let capped = spec.caps.iter().map(|&(memcg, bps)| lane(memcg, Some(bps)));
+        let capped = spec.caps.iter().map(|c| lane(c.memcg, Some(c.bps)));
         Disk {
             queue: BinaryHeap::new(),
             lanes: std::iter::once(lane(None, None)).chain(capped).collect(),

@@ -1,21 +1,11 @@
 use super::*;
-use crate::scenarios::{Fault, FaultKind};
+use crate::scenarios::{Cap, Fault, FaultKind};
 use proptest::prelude::*;
 
 const MS: Ns = 1_000_000;
 
 fn spec() -> scenarios::Disk {
-    scenarios::Disk {
-        name: "d".into(),
-        write_bps: 100_000_000,
-        read_bps: 200_000_000,
-        queue: 8,
-        request_bytes: 1 << 19,
-        seek_us: 0,
-        burst_bytes: 0,
-        caps: Vec::new(),
-        faults: Vec::new(),
-    }
+    scenarios::Disk { name: "d".into(), write_bps: 100_000_000, read_bps: 200_000_000, queue: 8, ..Default::default() }
 }
 
 fn write(token: u64, pages: u32) -> Request {
@@ -23,7 +13,7 @@ fn write(token: u64, pages: u32) -> Request {
 }
 
 fn fault(kind: FaultKind, at_us: u64, for_us: u64) -> Fault {
-    Fault { kind, at_us, for_us }
+    Fault { name: "f".into(), kind, at_us, for_us }
 }
 
 /// Everything that is queued, to the end.
@@ -90,7 +80,7 @@ fn the_queue_has_room_until_it_is_full() {
 
 #[test]
 fn a_capped_memcg_keeps_its_rate_and_others_pass_it() {
-    let caps = vec![(Some(0), 4_096_000)];
+    let caps = vec![Cap { memcg: Some(0), bps: 4_096_000 }];
     let mut disk = Disk::new(&scenarios::Disk { caps, write_bps: 4_096_000_000, ..spec() });
     for i in 0..4 {
         disk.submit(0, Request { memcg: Some(0), ..write(i, 1) });
@@ -103,7 +93,7 @@ fn a_capped_memcg_keeps_its_rate_and_others_pass_it() {
 
 #[test]
 fn a_capped_memcg_takes_no_room_from_others() {
-    let mut disk = Disk::new(&scenarios::Disk { caps: vec![(Some(0), 1)], queue: 1, ..spec() });
+    let mut disk = Disk::new(&scenarios::Disk { caps: vec![Cap { memcg: Some(0), bps: 1 }], queue: 1, ..spec() });
     disk.submit(0, Request { memcg: Some(0), ..write(1, 1) });
     assert!(!disk.has_room(Some(0)));
     assert!(disk.has_room(Some(1)));
@@ -186,7 +176,7 @@ fn a_request_that_would_end_as_a_stall_begins_ends_after_it() {
 
 #[test]
 fn after_removal_everything_fails_at_once() {
-    let caps = vec![(Some(0), 1)];
+    let caps = vec![Cap { memcg: Some(0), bps: 1 }];
     let mut disk = Disk::new(&scenarios::Disk { caps, faults: vec![fault(FaultKind::Removal, 5000, 0)], ..spec() });
     disk.submit(0, write(0, 100));
     disk.submit(0, write(1, 100));
@@ -212,7 +202,7 @@ fn any_spec() -> impl Strategy<Value = scenarios::Disk> {
             read_bps,
             seek_us,
             burst_bytes,
-            caps: cap.map(|c| (Some(0), c)).into_iter().collect(),
+            caps: cap.map(|bps| Cap { memcg: Some(0), bps }).into_iter().collect(),
             faults,
             ..spec()
         },
@@ -299,7 +289,7 @@ proptest! {
 
     #[test]
     fn a_cap_bounds_what_a_memcg_gets(cap in 1_000_000u64..100_000_000, sizes in prop::collection::vec(1u32..128, 2..100)) {
-        let mut disk = Disk::new(&scenarios::Disk { caps: vec![(Some(3), cap)], write_bps: 4_000_000_000, ..spec() });
+        let mut disk = Disk::new(&scenarios::Disk { caps: vec![Cap { memcg: Some(3), bps: cap }], write_bps: 4_000_000_000, ..spec() });
         for (i, pages) in sizes.iter().enumerate() {
             disk.submit(0, Request { memcg: Some(3), ..write(i as u64, *pages) });
         }

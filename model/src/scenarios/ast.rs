@@ -9,9 +9,13 @@ use crate::policy::Policy;
 pub const SCHEMA: u32 = 1;
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
+/// A time that does not come.
+pub const NEVER: u64 = u64::MAX;
+/// Name of the scenario as it stands, where it has no variants.
+pub const BASE: &str = "base";
 
 /// One simulation, its variants and its bands.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
     /// Name, as on the command line.
     pub name: String,
@@ -43,10 +47,34 @@ pub struct Scenario {
     pub duration_us: u64,
     /// Seeds of which reports take the median.
     pub seeds: u32,
-    /// What to compare: edits of this scenario by name, in order. The first is the base unless it says otherwise.
+    /// What to compare: edits of this scenario by name, in order. None: only the scenario as it stands, called [`BASE`].
     pub variants: Vec<Variant>,
     /// Bands.
     pub expect: Vec<Expect>,
+}
+
+impl Default for Scenario {
+    fn default() -> Scenario {
+        Scenario {
+            name: String::new(),
+            about: String::new(),
+            source: String::new(),
+            machine: Machine::default(),
+            policy: Policy::mainline(),
+            memcgs: Vec::new(),
+            disks: Vec::new(),
+            filesystems: Vec::new(),
+            files: Vec::new(),
+            writers: Vec::new(),
+            direct: Vec::new(),
+            stat_readers: Vec::new(),
+            events: Vec::new(),
+            duration_us: 60_000_000,
+            seeds: 1,
+            variants: Vec::new(),
+            expect: Vec::new(),
+        }
+    }
 }
 
 /// The machine and its `vm.*` settings.
@@ -142,27 +170,55 @@ pub struct Disk {
     pub seek_us: u64,
     /// Bytes that go through at once after the disk was idle, before the bandwidth limits.
     pub burst_bytes: u64,
-    /// Bandwidth caps of memcgs on this disk (`io.max`), bytes a second.
-    pub caps: Vec<(Option<MemcgRef>, u64)>,
+    /// Bandwidth caps of memcgs on this disk (`io.max`).
+    pub caps: Vec<Cap>,
     /// Faults.
     pub faults: Vec<Fault>,
 }
 
+impl Default for Disk {
+    fn default() -> Disk {
+        Disk {
+            name: String::new(),
+            write_bps: 0,
+            read_bps: 0,
+            queue: 64,
+            request_bytes: 512 << 10,
+            seek_us: 0,
+            burst_bytes: 0,
+            caps: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// The bandwidth that a memcg, not counting its children, has of a disk at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cap {
+    /// Memcg; `None`: the root.
+    pub memcg: Option<MemcgRef>,
+    /// Bytes a second, reads and writes together.
+    pub bps: u64,
+}
+
 /// Something that a disk does wrong, from a time on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fault {
+    /// Name, for edits.
+    pub name: String,
     /// What.
     pub kind: FaultKind,
-    /// From when.
+    /// From when; [`NEVER`] turns it off.
     pub at_us: u64,
     /// For how long; for the kinds that hit requests: those submitted in that time.
     pub for_us: u64,
 }
 
 /// Kinds of faults.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FaultKind {
     /// Requests fail with an I/O error.
+    #[default]
     Error,
     /// Nothing completes.
     Stall,
@@ -174,8 +230,8 @@ pub enum FaultKind {
     Removal,
 }
 
-/// A mounted file system, and its bdi.
-#[derive(Clone, PartialEq, Debug, Default)]
+/// A mounted file system, and its bdi. What is not stated follows from whether it is a FUSE mount: [`Filesystem::of`].
+#[derive(Clone, PartialEq, Debug)]
 pub struct Filesystem {
     /// Name.
     pub name: String,
@@ -199,8 +255,32 @@ pub struct Filesystem {
     pub dirty_sync_leftovers: bool,
 }
 
+impl Filesystem {
+    /// What a file system is like if nothing is stated. A FUSE mount has a strict limit of 1 % and no cgroup writeback.
+    pub fn of(fuse: bool) -> Filesystem {
+        Filesystem {
+            name: String::new(),
+            disk: 0,
+            fuse,
+            cgroup_writeback: !fuse,
+            strictlimit: fuse,
+            min_ratio_ppm: 0,
+            max_ratio_ppm: if fuse { 10_000 } else { 1_000_000 },
+            order: 0,
+            completion_batch_pages: 0,
+            dirty_sync_leftovers: false,
+        }
+    }
+}
+
+impl Default for Filesystem {
+    fn default() -> Filesystem {
+        Filesystem::of(false)
+    }
+}
+
 /// `count` equal files.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct File {
     /// Name; of a group, with a number after it.
     pub name: String,
@@ -214,6 +294,12 @@ pub struct File {
     pub owner: Option<Owner>,
     /// The inode of the block device, where a file system keeps its metadata.
     pub bdev: bool,
+}
+
+impl Default for File {
+    fn default() -> File {
+        File { name: String::new(), fs: 0, count: 1, size_bytes: 0, owner: None, bdev: false }
+    }
 }
 
 /// An owner that is stated.
@@ -254,7 +340,7 @@ pub struct Writer {
     pub copy_bps: u64,
     /// Schedule that it keeps; `None`: as fast as it can. Lag is the time behind it.
     pub pace_bps: Option<u64>,
-    /// When it starts.
+    /// When it starts; [`NEVER`] leaves it out.
     pub start_us: u64,
     /// When it stops; `None`: at the end.
     pub stop_us: Option<u64>,
@@ -298,7 +384,7 @@ impl Default for Writer {
 }
 
 /// A task that writes (or reads) past the page cache.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Direct {
     /// Name.
     pub name: String,
@@ -314,25 +400,35 @@ pub struct Direct {
     pub depth: u32,
     /// Bytes after which it stops; `None`: at the end.
     pub total_bytes: Option<u64>,
-    /// When it starts.
+    /// When it starts; [`NEVER`] leaves it out.
     pub start_us: u64,
+}
+
+impl Default for Direct {
+    fn default() -> Direct {
+        Direct { name: String::new(), memcg: None, disk: 0, read: false, block_bytes: 1 << 20, depth: 1, total_bytes: None, start_us: 0 }
+    }
 }
 
 /// A task that reads `memory.stat`, which flushes the statistics.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct StatReader {
+    /// Name, for edits.
+    pub name: String,
     /// Memcg whose file it reads; `None`: the root's.
     pub memcg: Option<MemcgRef>,
     /// Time between two reads.
     pub every_us: u64,
-    /// When it starts.
+    /// When it starts; [`NEVER`] leaves it out.
     pub start_us: u64,
 }
 
 /// Something that an administrator does.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// When.
+    /// Name, for edits.
+    pub name: String,
+    /// When; [`NEVER`] leaves it out.
     pub at_us: u64,
     /// What.
     pub what: Action,
@@ -358,7 +454,7 @@ pub enum Action {
 pub struct Variant {
     /// Name: the `policy` of reports.
     pub name: String,
-    /// Edits: (path, value), as [`super::edit`] takes them.
+    /// Edits: (path, value), as [`Scenario::with`] takes them.
     pub set: Vec<(String, String)>,
 }
 

@@ -2,4 +2,4 @@
 
 mod output;
 
-pub use output::{METRICS, Metric, Output, Sample, Unit, WriterOutput};
+pub use output::{METRICS, Metric, Of, Output, Sample, Unit, WriterOutput, metric};

@@ -3,10 +3,10 @@
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use std::fmt;
 
-/// A file that is not a case, or not a rule set, with the place in its text.
+/// A file that is not what it should be, with the place in its text.
 #[derive(Debug, Diagnostic)]
 #[diagnostic(code(wbcheck::file))]
-pub struct CaseError {
+pub struct TextError {
     /// What is wrong, in a sentence.
     pub message: String,
     #[source_code]
@@ -19,15 +19,15 @@ pub struct CaseError {
     pub help: Option<String>,
 }
 
-impl fmt::Display for CaseError {
+impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for CaseError {}
+impl std::error::Error for TextError {}
 
-impl CaseError {
+impl TextError {
     /// Name of the file.
     pub fn file(&self) -> &str {
         self.src.name()
@@ -47,7 +47,7 @@ impl CaseError {
         format!("{}{at}: {}{help}", self.file(), self.message)
     }
 
-    pub(crate) fn new(file: &str, text: &str, bad: Bad) -> CaseError {
+    pub(crate) fn new(file: &str, text: &str, bad: Bad) -> TextError {
         // A span outside the text, or inside a character, would make reports of it fail.
         let clamp = |at: usize| {
             let mut at = at.min(text.len());
@@ -60,7 +60,7 @@ impl CaseError {
             let (a, b) = (clamp(offset), clamp(offset.saturating_add(len)));
             SourceSpan::new(a.into(), b - a)
         });
-        CaseError { message: bad.message, src: NamedSource::new(file, text.to_owned()), span, label: bad.label, help: bad.help }
+        TextError { message: bad.message, src: NamedSource::new(file, text.to_owned()), span, label: bad.label, help: bad.help }
     }
 }
 

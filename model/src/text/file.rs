@@ -1,14 +1,18 @@
 //! From a path or a text to a KDL document, with every way in which that can fail told apart.
 
-use super::ast::Case;
-use super::error::{Bad, CaseError};
-use super::limits::{MAX_BLOCKS, MAX_TEXT};
-use kdl::KdlDocument;
+use super::entries::{Entries, number};
+use super::error::{Bad, TextError};
+use kdl::{KdlDocument, KdlNode};
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-/// A file that could not be read as a case.
+/// Largest file, in bytes.
+pub const MAX_TEXT: usize = 1 << 20;
+/// Blocks (`{`) and comments (`/*`) of a file at most.
+pub const MAX_BLOCKS: usize = 256;
+
+/// A file that could not be read as what it should be.
 #[derive(Debug)]
 pub enum LoadError {
     /// The file system says no.
@@ -30,8 +34,8 @@ pub enum LoadError {
         /// Path.
         path: String,
     },
-    /// Its text is not a case.
-    Case(Box<CaseError>),
+    /// Its text is not what it should be.
+    Text(Box<TextError>),
 }
 
 impl fmt::Display for LoadError {
@@ -40,16 +44,16 @@ impl fmt::Display for LoadError {
             LoadError::Io { path, error } => write!(f, "{path}: {error}"),
             LoadError::NotText { path, offset } => write!(f, "{path}: not UTF-8 text (byte {offset})"),
             LoadError::TooBig { path } => write!(f, "{path}: larger than {MAX_TEXT} bytes"),
-            LoadError::Case(e) => f.write_str(&e.one_line()),
+            LoadError::Text(e) => f.write_str(&e.one_line()),
         }
     }
 }
 
 impl std::error::Error for LoadError {}
 
-impl From<CaseError> for LoadError {
-    fn from(e: CaseError) -> LoadError {
-        LoadError::Case(Box::new(e))
+impl From<TextError> for LoadError {
+    fn from(e: TextError) -> LoadError {
+        LoadError::Text(Box::new(e))
     }
 }
 
@@ -63,12 +67,6 @@ pub fn read_text(path: &Path) -> Result<String, LoadError> {
         return Err(LoadError::TooBig { path: name() });
     }
     String::from_utf8(bytes).map_err(|e| LoadError::NotText { path: name(), offset: e.utf8_error().valid_up_to() })
-}
-
-/// Reads and parses the case in a file.
-pub fn load(path: &Path) -> Result<Case, LoadError> {
-    let text = read_text(path)?;
-    Ok(super::parse(&path.display().to_string(), &text)?)
 }
 
 /// Parses text as KDL within the limits.
@@ -94,4 +92,22 @@ pub(crate) fn document(text: &str) -> Result<KdlDocument, Bad> {
         }
         None => Bad::new("this is not KDL"),
     })
+}
+
+/// The nodes of a document whose `schema` node says a version that this program understands; `what` is what the file holds.
+pub(crate) fn schema(nodes: &[KdlNode], newest: u32, what: &str) -> Result<(), Bad> {
+    let Some(n) = nodes.iter().find(|n| n.name().value() == "schema") else {
+        return Err(Bad::new("the file does not say which schema it follows").help(format!("the first line of a {what} is: schema {newest}")));
+    };
+    let mut entries = Entries::new(n);
+    let e = entries.arg("a whole number")?;
+    let version = number(e.value()).map_err(|b| b.at(e.span()))?;
+    entries.done(&[])?;
+    if version > u64::from(newest) {
+        return Err(Bad::new(format!("schema {version} is newer than this program understands ({newest})")).at(n.span()).help("use a newer wbcheck"));
+    }
+    if version == 0 {
+        return Err(Bad::new("there is no schema 0").at(n.span()));
+    }
+    Ok(())
 }
