@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`stepper`] (one execution), [`strategy`] (who decides), [`explore()`] (the loop around both), the sampling
 //! [`schedulers`] and the exhaustive [`search`]es; then [`plan`] and [`verdict`] (a case under a rule set), [`replay`],
-//! [`timeline`], [`finding`] (executions as text), [`shrink`] and [`workload`] (smaller ones).
+//! [`timeline`], [`finding`] (executions as text), [`shrink`] and [`workload`] (smaller ones). [`simulate`] stands beside all of it: scenarios,
+//! their variants and seeds, and what their bands say.
 
 mod decision;
 mod explore;
@@ -13,6 +14,7 @@ pub mod schedulers;
 pub mod search;
 pub mod shrink;
 pub mod shuttle;
+pub mod simulate;
 pub mod stepper;
 pub mod strategy;
 pub mod timeline;

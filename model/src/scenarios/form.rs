@@ -254,7 +254,7 @@ macro_rules! words {
         pub(super) struct $name;
         impl Form for $name {
             type Value = $ty;
-            const WHAT: &'static str = $what;
+            const WHAT: &'static str = concat!($what, ":" $(, " ", $word)*);
             fn read(v: &KdlValue, _: &Names) -> Result<$ty, Bad> {
                 match string(v, $what)?.as_str() {
                     $($word => Ok($ty::$value),)*
@@ -296,9 +296,9 @@ pub(super) struct Order;
 
 impl Form for Order {
     type Value = OrderCap;
-    const WHAT: &'static str = "an order cap";
+    const WHAT: &'static str = "an order cap: none 512-folios, or cap-0 to cap-9";
     fn read(v: &KdlValue, _: &Names) -> Result<OrderCap, Bad> {
-        let s = string(v, Self::WHAT)?;
+        let s = string(v, "an order cap")?;
         match (s.as_str(), s.strip_prefix("cap-").and_then(|o| o.parse::<u32>().ok())) {
             ("none", _) => Ok(OrderCap::None),
             ("512-folios", _) => Ok(OrderCap::Folios512),
@@ -324,9 +324,9 @@ pub(super) struct Lookup;
 
 impl Form for Lookup {
     type Value = Rules;
-    const WHAT: &'static str = "a built-in rule set";
+    const WHAT: &'static str = "a built-in rule set: mainline wb-list tree-until-release";
     fn read(v: &KdlValue, _: &Names) -> Result<Rules, Bad> {
-        let s = string(v, Self::WHAT)?;
+        let s = string(v, "a built-in rule set")?;
         Rules::built_in(&s).ok_or_else(|| Bad::new(format!("no built-in rule set called `{s}`")).suggest(&s, Rules::BUILT_IN.iter().map(|b| b.0)))
     }
     fn write(rules: &Rules, _: &Names) -> String {

@@ -39,5 +39,6 @@ pub use ast::{
     PAGE_BYTES, Pattern, SCHEMA, Scenario, StatReader, Variant, Writer,
 };
 pub use edit::EditError;
+pub use nodes::KINDS;
 pub use parse::{load, parse};
 pub use print::print;

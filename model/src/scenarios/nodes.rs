@@ -127,8 +127,8 @@ pub(super) const EVENT: &[(&str, &str)] = &[
     ("ratio", Percent::WHAT),
 ];
 
-/// Kinds of nodes that edits reach, with their properties.
-pub(super) const KINDS: &[(&str, &[(&str, &str)])] = &[
+/// Kinds of nodes that edits reach, with their properties: (name, what it takes).
+pub const KINDS: &[(&str, &[(&str, &str)])] = &[
     (Scenario::KIND, Scenario::PROPS),
     (Machine::KIND, Machine::PROPS),
     (Policy::KIND, Policy::PROPS),
