@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use wbmodel::cases;
+use wbmodel::scenarios;
 use wbmodel::sync::{End, Machine, with};
 use wbmodel::world::World;
 
@@ -29,6 +30,17 @@ fn rule_sets_are_named_as_their_files_and_round_trip() {
         let set = cases::load_rules(&f).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(Some(set.name.as_str()), f.file_stem().and_then(|s| s.to_str()));
         assert_eq!(cases::parse_rules("printed", &cases::print_rules(&set)).unwrap(), set);
+    }
+}
+
+#[test]
+fn scenarios_are_named_as_their_files_and_round_trip() {
+    for f in files("scenarios") {
+        let s = scenarios::load(&f).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(Some(s.name.as_str()), f.file_stem().and_then(|s| s.to_str()));
+        assert!(!s.about.is_empty() && !s.source.is_empty() && !s.expect.is_empty(), "{}", f.display());
+        assert!(s.expect.iter().all(|e| !e.seed_value.is_empty()), "{}", f.display());
+        assert_eq!(scenarios::parse("printed", &scenarios::print(&s)).unwrap(), s);
     }
 }
 
