@@ -93,7 +93,7 @@ pub async fn wbc_account_cgroup_owner(wbc: &mut WritebackControl, folio_memcg_id
 }
 
 /// One vote of the Boyer-Moore majority count.
-fn vote(wbc: &mut WritebackControl, id: u32, bytes: u64) {
+pub fn vote(wbc: &mut WritebackControl, id: u32, bytes: u64) {
     if id == wbc.wb_id {
         wbc.wb_bytes += bytes;
         return;
@@ -113,16 +113,19 @@ fn vote(wbc: &mut WritebackControl, id: u32, bytes: u64) {
 
 /// State of the vote that an inode keeps between rounds, and the verdict of one round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Round {
-    winner: u32,
-    avg_time: u64,
-    history: u16,
+pub struct Round {
+    /// Owner of most of what was written.
+    pub winner: u32,
+    /// Running average of the winners' times, in [`WB_FRN_TIME_SHIFT`] units.
+    pub avg_time: u64,
+    /// Past slots: a one is foreign.
+    pub history: u16,
     /// The current owner is not the steady winner.
-    switch: bool,
+    pub switch: bool,
 }
 
 /// Arithmetic of `wbc_detach_inode`: winner, average time and history after this round.
-fn count_round(wbc: &WritebackControl, avg_time: u64, history: u16) -> Round {
+pub fn count_round(wbc: &WritebackControl, avg_time: u64, history: u16, write_bandwidth: u64) -> Round {
     let (winner, max_bytes) = if wbc.wb_bytes >= wbc.wb_lcand_bytes && wbc.wb_bytes >= wbc.wb_tcand_bytes {
         (wbc.wb_id, wbc.wb_bytes)
     } else if wbc.wb_lcand_bytes >= wbc.wb_tcand_bytes {
@@ -130,7 +133,7 @@ fn count_round(wbc: &WritebackControl, avg_time: u64, history: u16) -> Round {
     } else {
         (wbc.wb_tcand_id, wbc.wb_tcand_bytes)
     };
-    let max_time = ((max_bytes >> PAGE_SHIFT) << WB_FRN_TIME_SHIFT).div_ceil(INIT_BW);
+    let max_time = ((max_bytes >> PAGE_SHIFT) << WB_FRN_TIME_SHIFT).div_ceil(write_bandwidth.max(1));
     let avg_time = match avg_time {
         0 => max_time,
         a => a + (max_time >> WB_FRN_TIME_AVG_SHIFT) - (a >> WB_FRN_TIME_AVG_SHIFT),
@@ -154,7 +157,7 @@ pub async fn wbc_detach_inode(wbc: &mut WritebackControl) {
         return;
     }
     let inode = wbc.inode;
-    let round = count_round(wbc, u64::from(inode.i_wb_frn_avg_time().get()), inode.i_wb_frn_history().get() as u16);
+    let round = count_round(wbc, u64::from(inode.i_wb_frn_avg_time().get()), inode.i_wb_frn_history().get() as u16, INIT_BW);
     let foreign = round.winner != wbc.wb_id && round.winner != 0;
     if round.switch || (foreign && choose(Choice::Of("wbc_detach_inode", 2)) == 1) {
         inode_switch_wbs(inode, round.winner).await;
@@ -237,9 +240,9 @@ mod tests {
 
     #[test]
     fn the_current_owner_wins_ties_and_last_candidate_beats_this_one() {
-        assert_eq!(count_round(&wbc(5, 5, 5), 0, 0).winner, 2);
-        assert_eq!(count_round(&wbc(4, 5, 5), 0, 0).winner, 3);
-        assert_eq!(count_round(&wbc(4, 5, 6), 0, 0).winner, 4);
+        assert_eq!(count_round(&wbc(5, 5, 5), 0, 0, INIT_BW).winner, 2);
+        assert_eq!(count_round(&wbc(4, 5, 5), 0, 0, INIT_BW).winner, 3);
+        assert_eq!(count_round(&wbc(4, 5, 6), 0, 0, INIT_BW).winner, 4);
     }
 
     #[test]
@@ -247,7 +250,7 @@ mod tests {
         let w = wbc(0, 0, 1);
         let (mut avg, mut history) = (0, 0);
         for n in 1..=9 {
-            let r = count_round(&w, avg, history);
+            let r = count_round(&w, avg, history, INIT_BW);
             (avg, history) = (r.avg_time, r.history);
             assert_eq!(r.switch, n > 8, "round {n}");
         }
@@ -256,9 +259,9 @@ mod tests {
 
     #[test]
     fn one_round_fills_at_most_five_slots_and_small_rounds_fill_none() {
-        let huge = count_round(&wbc(0, 0, 1 << 20), 0, 0);
+        let huge = count_round(&wbc(0, 0, 1 << 20), 0, 0, INIT_BW);
         assert_eq!((huge.history, huge.avg_time), (0b11111, 65535));
-        let small = count_round(&wbc(0, 0, 1), huge.avg_time, huge.history);
+        let small = count_round(&wbc(0, 0, 1), huge.avg_time, huge.history, INIT_BW);
         assert_eq!(small.history, huge.history);
     }
 

@@ -1,0 +1,131 @@
+//! Statistics of memcgs, as readers see them: late.
+//!
+//! Main type: [`Stats`]. Every memcg has counters that are exact and counters that a flush brings up to date. What a flush costs is
+//! the number of (memcg, CPU) pairs that it visits.
+
+use super::pages::MemcgId;
+
+/// What is counted, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Item {
+    /// `NR_FILE_DIRTY`
+    Dirty,
+    /// `NR_WRITEBACK`
+    Writeback,
+    /// `NR_INACTIVE_FILE` and `NR_ACTIVE_FILE`
+    File,
+}
+
+const ITEMS: usize = 3;
+/// `MEMCG_CHARGE_BATCH`
+const BATCH: u64 = 64;
+
+type Counts = [i64; ITEMS];
+
+#[derive(Clone, Default, Debug)]
+struct PerCpu {
+    delta: Counts,
+    updates: u64,
+    linked: bool,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Memcg {
+    parent: Option<usize>,
+    children: Vec<usize>,
+    exact: Counts,
+    state: Counts,
+    pending: Counts,
+    updates: u64,
+    cpus: Vec<PerCpu>,
+    /// CPUs on which something is pending.
+    linked: Vec<u32>,
+}
+
+/// Counters of all memcgs.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    memcgs: Vec<Memcg>,
+    nr_cpus: u64,
+}
+
+impl Stats {
+    /// Memcgs by the index of their parent, parents first; the root has none.
+    pub fn new(parents: &[Option<usize>], nr_cpus: u32) -> Stats {
+        let mut memcgs: Vec<Memcg> =
+            parents.iter().map(|p| Memcg { parent: *p, cpus: vec![PerCpu::default(); nr_cpus as usize], ..Memcg::default() }).collect();
+        for (i, p) in parents.iter().enumerate() {
+            if let Some(p) = *p {
+                memcgs[p].children.push(i);
+            }
+        }
+        Stats { memcgs, nr_cpus: u64::from(nr_cpus) }
+    }
+    /// Changes a counter of a memcg on a CPU.
+    pub fn add(&mut self, memcg: MemcgId, item: Item, cpu: usize, nr: i64) {
+        let own = memcg as usize;
+        let c = &mut self.memcgs[own].cpus[cpu];
+        c.delta[item as usize] += nr;
+        if !std::mem::replace(&mut c.linked, true) {
+            self.memcgs[own].linked.push(cpu as u32);
+        }
+        let mut at = Some(own);
+        let mut count = true;
+        while let Some(i) = at {
+            let m = &mut self.memcgs[i];
+            m.exact[item as usize] += nr;
+            count &= m.updates <= BATCH * self.nr_cpus;
+            if count {
+                let c = &mut m.cpus[cpu];
+                c.updates += nr.unsigned_abs();
+                if c.updates >= BATCH {
+                    m.updates += std::mem::take(&mut c.updates);
+                }
+            }
+            at = m.parent;
+        }
+    }
+    /// Is enough pending that a gated flush happens?
+    pub fn flushable(&self, memcg: MemcgId) -> bool {
+        self.memcgs[memcg as usize].updates > BATCH * self.nr_cpus
+    }
+    /// Flushes a memcg and all below it; yields how many (memcg, CPU) pairs were visited.
+    pub fn flush(&mut self, memcg: MemcgId) -> u64 {
+        self.flush_tree(memcg as usize)
+    }
+    fn flush_tree(&mut self, i: usize) -> u64 {
+        let mut visited = 0;
+        for c in 0..self.memcgs[i].children.len() {
+            visited += self.flush_tree(self.memcgs[i].children[c]);
+        }
+        let m = &mut self.memcgs[i];
+        let mut sum = std::mem::take(&mut m.pending);
+        visited += m.linked.len() as u64;
+        for cpu in m.linked.drain(..) {
+            let c = &mut m.cpus[cpu as usize];
+            for (s, d) in sum.iter_mut().zip(std::mem::take(&mut c.delta)) {
+                *s += d;
+            }
+            c.linked = false;
+            c.updates = 0;
+        }
+        m.updates = 0;
+        for (s, d) in m.state.iter_mut().zip(sum) {
+            *s += d;
+        }
+        if let Some(p) = m.parent {
+            for (s, d) in self.memcgs[p].pending.iter_mut().zip(sum) {
+                *s += d;
+            }
+        }
+        visited
+    }
+    /// What a reader sees: the last flush; never negative.
+    pub fn read(&self, memcg: MemcgId, item: Item) -> u64 {
+        self.memcgs[memcg as usize].state[item as usize].max(0) as u64
+    }
+    /// The truth.
+    pub fn exact(&self, memcg: MemcgId, item: Item) -> u64 {
+        self.memcgs[memcg as usize].exact[item as usize].max(0) as u64
+    }
+}
