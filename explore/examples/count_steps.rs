@@ -1,11 +1,14 @@
-//! The program of the bench `steps` under a fixed random strategy, for counting instructions: see `ci/callgrind.sh`.
+//! The program of the bench `steps`, or with a file name that case, under a fixed random strategy, for counting instructions: see
+//! `ci/callgrind.sh`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use wbexplore::stepper::Stepper;
 use wbexplore::strategy::Strategy;
+use wbmodel::cases;
 use wbmodel::kstruct;
 use wbmodel::sync::{Choice, Config, Level, Machine, SpinLock, Var, immortal, kzalloc_nofail, spawn, with};
+use wbmodel::world::World;
 
 const EXECUTIONS: u64 = 1000;
 
@@ -57,18 +60,22 @@ impl Strategy for Uniform {
 }
 
 #[inline(never)]
-fn measured(stepper: &mut Stepper, strategy: &Rc<RefCell<Uniform>>) {
+fn measured(stepper: &mut Stepper, boot: &dyn Fn(), strategy: &Rc<RefCell<Uniform>>) {
     for _ in 0..EXECUTIONS {
-        stepper.run(&boot, strategy);
+        stepper.run(boot, strategy);
     }
 }
 
 fn main() {
+    let world = std::env::args().nth(1).map(|file| World::new(&cases::load(file.as_ref()).unwrap_or_else(|e| panic!("{e}"))));
+    let boot = || world.as_ref().map_or_else(boot, World::boot);
     let mut stepper = Stepper::new();
     let strategy = Rc::new(RefCell::new(Uniform { state: 1, steps: 0 }));
-    // The first execution grows what later ones reuse.
-    stepper.run(&boot, &strategy);
+    // The first executions grow and keep what later ones reuse.
+    for _ in 0..3 {
+        stepper.run(&boot, &strategy);
+    }
     strategy.borrow_mut().steps = 0;
-    measured(&mut stepper, &strategy);
+    measured(&mut stepper, &boot, &strategy);
     println!("{EXECUTIONS} executions, {} steps", strategy.borrow().steps);
 }

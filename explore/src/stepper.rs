@@ -126,6 +126,7 @@ impl Stepper {
         loop {
             let next = with(|m| {
                 if let Some((s, done)) = ran {
+                    m.paused(s, done);
                     self.note_step(m, s, strategy);
                     if !m.spawned.is_empty() {
                         self.adopt_from(m);

@@ -134,7 +134,7 @@ thread_local! {
 pub fn mutated(m: Mutant) -> bool {
     let active = ACTIVE.with(Cell::get) == Some(m);
     if active {
-        PASSED.with(|x| x.set(true));
+        pass_hook();
     }
     active
 }
@@ -143,6 +143,16 @@ pub fn mutated(m: Mutant) -> bool {
 pub fn set_mutant(m: Option<Mutant>) {
     ACTIVE.with(|x| x.set(m));
     PASSED.with(|x| x.set(false));
+}
+
+/// The mutant in force on this thread.
+pub fn mutant() -> Option<Mutant> {
+    ACTIVE.with(Cell::get)
+}
+
+/// The hook of the mutant in force was passed.
+pub(crate) fn pass_hook() {
+    PASSED.with(|x| x.set(true));
 }
 
 /// Was the hook of the mutant in force passed since it was put in force? If not, nothing was changed.

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
-use std::task::{Context, Waker};
 use wbexplore::stepper::Stepper;
 use wbexplore::strategy::Strategy;
 use wbmodel::kstruct;
@@ -64,8 +63,7 @@ impl Shared {
 
 /// Runs kernel text at boot, where operations happen at once.
 pub fn at_boot(f: impl Future<Output = ()>) {
-    let f = std::pin::pin!(f);
-    assert!(f.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "boot must not block");
+    Machine::at_once(f);
 }
 
 /// Registers of a program: what its tasks saw.

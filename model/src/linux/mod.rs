@@ -105,11 +105,16 @@ pub fn globals() -> Globals {
     Globals(GLOBALS.with(Cell::get))
 }
 
+/// The global variables of a machine that is put back.
+pub(crate) fn set_globals(g: Globals) {
+    GLOBALS.with(|x| x.set(g.0));
+}
+
 /// Allocates the global variables; called once at boot.
 pub fn boot_globals() {
     let p = kzalloc_nofail(Globals::TYPE);
     crate::sync::immortal(p);
-    GLOBALS.with(|g| g.set(p));
+    set_globals(Globals(p));
     let g = globals();
     g.bdi_list().init();
     g.offline_cgwbs().init();

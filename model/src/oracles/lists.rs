@@ -3,7 +3,7 @@
 //! Judged when the lock that protects the lists is released. Publication of a wb is noticed here, too.
 
 use super::shadow::{Fun, bits, empty, entries, linked, ptr_at};
-use super::{Oracles, bad};
+use super::{Oracles, TREES, bad};
 use crate::linux::MAX_CSS_ID;
 use crate::linux::include::backing_dev_defs::{BdiWriteback, WB_HAS_DIRTY_IO, wb_fields};
 use crate::linux::include::cgroup_defs::Css;
@@ -23,7 +23,11 @@ pub(super) fn on_stack(m: &Machine, name: &str) -> bool {
 
 impl Oracles {
     /// Fingerprint of trees and wb_lists, and the occupied slots: (bdi index, key, wb).
-    fn trees(&mut self, m: &Machine) -> u64 {
+    fn trees(&mut self, m: &mut Machine) -> u64 {
+        if let Some(print) = self.print.filter(|_| !m.mem.news(TREES)) {
+            return print;
+        }
+        m.mem.heard(TREES);
         self.slots.clear();
         let mut print = 0u64;
         for (b, bdi) in self.s.bdis.iter().enumerate().filter(|x| !x.1.p.is_null()) {
@@ -41,6 +45,7 @@ impl Oracles {
                 print = print.wrapping_add((u64::from(e.0) << 32 | n).wrapping_mul(0xbf58_476d_1ce4_e5b9));
             }
         }
+        self.print = Some(print);
         print
     }
 

@@ -28,20 +28,26 @@ pub use invariants::{INVARIANTS, Invariant, NOT_REQUIRED, Status, invariant};
 
 use crate::linux::globals;
 use crate::linux::include::backing_dev_defs::{BackingDevInfo, BdiWriteback, bdi_fields, wb_fields};
+use crate::linux::include::cgroup_defs::{Cgroup, Css};
 use crate::linux::include::cgroup_defs::{blkcg_fields, css_fields};
-use crate::linux::include::fs::{inode_fields, sb_fields};
-use crate::sync::{End, Event, Kfn, Kind, Machine, Ptr, Tp, Watch, with};
+use crate::linux::include::fs::{Inode, inode_fields, sb_fields};
+use crate::sync::{End, Event, Field, Kfn, Kind, Machine, Mark, Ptr, RadixTree, Tp, Watch, with};
 use shadow::{Frame, Fun, Shadow};
+use std::any::Any;
 
 /// Watches the machine of this thread from now on; called at boot, once the global variables exist.
 ///
 /// Objects that exist already are taken over; what happened to them before is not judged.
 pub fn install() {
-    let mut o = Oracles { s: Shadow::new(globals()), slots: Vec::with_capacity(8), names: [(std::ptr::null(), Fun::Other); 64], syncs: 0 };
+    let mut o = Oracles { s: Shadow::new(globals()), slots: Vec::with_capacity(8), print: None, names: [(std::ptr::null(), Fun::Other); 64], syncs: 0 };
     with(|m| {
-        for a in m.mem.allocs().iter().filter(|a| a.freed == u32::MAX) {
-            o.s.born(a.ty.label, a.base);
+        for k in 0..m.mem.allocs().len() {
+            let a = m.mem.allocs()[k];
+            if a.freed == u32::MAX {
+                o.born(m, a.ty.label, a.base);
+            }
         }
+        m.mem.mark(globals().blkcg_root().ptr(), 1, BLKCGS);
         o.s.take_over(m);
         m.watch = Some(Box::new(o));
     });
@@ -49,10 +55,18 @@ pub fn install() {
 
 const ENODEV: i64 = -19;
 
+/// What a reference of a wb, or the wb, state and count of an inode, depends on.
+const OBJECTS: Mark = Mark::new(0);
+/// Cells of trees and wb_lists.
+const TREES: Mark = Mark::new(1);
+/// What the effective blkcg of a cgroup depends on.
+const BLKCGS: Mark = Mark::new(2);
+
 struct Oracles {
     s: Shadow,
-    /// Scratch: occupied tree slots as (bdi index, key, wb).
+    /// Occupied tree slots as (bdi index, key, wb), and a fingerprint of trees and lists, as they were when last looked at.
     slots: Vec<(usize, u32, Ptr)>,
+    print: Option<u64>,
     /// Traced functions by address of their [`Kfn`], so that names are compared once.
     names: [(*const Kfn, Fun); 64],
     /// Integrity syncs under way.
@@ -80,7 +94,9 @@ impl Watch for Oracles {
             self.s.enter(s, e.task);
         }
         match e.kind {
-            Kind::Load if self.s.wbs.iter().any(|w| w.root && refs::inside(e.obj.0.wrapping_sub(w.p.0), wb_fields::refcnt)) => self.ref_op_on_root(m, e),
+            Kind::Load if self.s.bdis.iter().any(|b| refs::inside(e.obj.0.wrapping_sub(b.p.0 + bdi_fields::wb), wb_fields::refcnt)) => {
+                self.ref_op_on_root(m, e)
+            }
             Kind::Add | Kind::AddUnless => self.added(m, e, s),
             Kind::Cmpxchg | Kind::Xchg => self.exchanged(m, e, s),
             Kind::SpinLock if e.obj == self.s.g.cgwb_lock().ptr() => self.cgwb_locked(m),
@@ -89,7 +105,8 @@ impl Watch for Oracles {
             Kind::Trace => self.traced(m, e, s),
             Kind::Alloc => {
                 if let Some(a) = m.mem.alloc_of(e.obj) {
-                    self.s.born(a.ty.label, e.obj);
+                    let label = a.ty.label;
+                    self.born(m, label, e.obj);
                 }
             }
             Kind::Free => {
@@ -97,6 +114,8 @@ impl Watch for Oracles {
                     let label = a.ty.label;
                     self.poll_all(m, s);
                     self.freed(m, label, e.obj, s);
+                    m.mem.tell(TREES);
+                    m.mem.tell(BLKCGS);
                 }
             }
             Kind::WorkBegin if e.obj == self.s.g.cleanup_offline_cgwbs_work().ptr() => self.cleaner_begins(m),
@@ -137,6 +156,23 @@ impl Watch for Oracles {
     fn hash(&self) -> u64 {
         self.s.hash()
     }
+
+    fn copy(&self) -> Box<dyn Watch> {
+        Box::new(Oracles { s: self.s.clone(), slots: Vec::with_capacity(8), print: None, names: self.names, syncs: self.syncs })
+    }
+
+    fn become_copy(&mut self, from: &dyn Watch) -> bool {
+        let Some(from) = from.as_any().downcast_ref::<Oracles>() else { return false };
+        self.s.clone_from(&from.s);
+        self.slots.clear();
+        self.print = None;
+        self.syncs = from.syncs;
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 impl Oracles {
@@ -145,13 +181,49 @@ impl Oracles {
     fn boundary(&mut self, m: &mut Machine) {
         let last = self.s.last;
         self.poll_all(m, last);
-        if self.s.creating > 0 {
+        if self.s.creating > 0 && m.mem.news(BLKCGS) {
+            m.mem.heard(BLKCGS);
             self.poll_effective(m);
+        }
+    }
+
+    /// An object came into being: from now on changes of what is watched of it are noticed.
+    fn born(&mut self, m: &mut Machine, label: &str, p: Ptr) {
+        self.s.born(label, p);
+        let mem = &mut m.mem;
+        match label {
+            "wb" => {
+                mem.mark(BdiWriteback(p).refcnt().stage(), 1, OBJECTS);
+                mem.mark(BdiWriteback(p).bdi_node().ptr(), 2, TREES);
+            }
+            "bdi" => {
+                let bdi = BackingDevInfo(p);
+                mem.mark(bdi.wb().bdi_node().ptr(), 2, TREES);
+                mem.mark(bdi.wb_list().ptr(), 2, TREES);
+                mem.mark(bdi.cgwb_tree().ptr(), RadixTree::CELLS, TREES);
+            }
+            "node" => RadixTree::mark_node(m, p, TREES),
+            "inode" => {
+                let inode = Inode(p);
+                [inode.i_wb().ptr(), inode.i_state().ptr(), inode.i_count().ptr()].into_iter().for_each(|c| mem.mark(c, 1, OBJECTS));
+            }
+            "memcg" | "blkcg" => {
+                mem.mark(Css(p).flags().ptr(), 1, BLKCGS);
+                mem.mark(Css(p).refcnt().stage(), 1, BLKCGS);
+                mem.mark(Css(p).cgroup().ptr(), 1, BLKCGS);
+            }
+            "cgroup" => mem.mark(p, Cgroup::SIZE, BLKCGS),
+            _ => {}
         }
     }
 
     #[inline]
     fn poll_all(&mut self, m: &mut Machine, s: usize) {
+        // While a sync is under way it counts who is in which function, too.
+        if !m.mem.news(OBJECTS) && self.syncs == 0 {
+            return;
+        }
+        m.mem.heard(OBJECTS);
         for i in 0..self.s.wbs.len() {
             self.poll_ref(m, i, s);
         }
@@ -329,6 +401,10 @@ impl Oracles {
                 self.not_cleanable(|i| gone.contains(&i.p));
             }
             _ => {}
+        }
+        if matches!(fun, Fun::Writeback | Fun::SyncInodes) {
+            // They look at inodes that nobody touches any more.
+            m.mem.tell(OBJECTS);
         }
         self.s.slot(m).frames.push(f);
     }

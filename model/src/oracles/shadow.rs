@@ -316,6 +316,18 @@ pub(super) struct Slot {
     pub killing: Ptr,
 }
 
+impl Clone for Slot {
+    fn clone(&self) -> Slot {
+        Slot { frames: self.frames.clone(), holds: self.holds.clone(), ..*self }
+    }
+    fn clone_from(&mut self, from: &Slot) {
+        let (mut frames, mut holds) = (std::mem::take(&mut self.frames), std::mem::take(&mut self.holds));
+        frames.clone_from(&from.frames);
+        holds.clone_from(&from.holds);
+        *self = Slot { frames, holds, ..*from };
+    }
+}
+
 /// All of it.
 pub(super) struct Shadow {
     pub g: Globals,
@@ -359,6 +371,7 @@ pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
 }
 
 /// A word that holds an address.
+#[inline]
 pub(super) fn ptr_at(m: &Machine, p: Ptr) -> Ptr {
     Ptr::from_word(m.mem.peek(p))
 }
@@ -400,6 +413,46 @@ fn place<T: Copy>(v: &mut Vec<T>, x: T, vacant: impl Fn(&T) -> bool) -> bool {
         v.push(x);
     }
     ok
+}
+
+impl Clone for Shadow {
+    fn clone(&self) -> Shadow {
+        let mut s = Shadow::new(self.g);
+        s.clone_from(self);
+        s
+    }
+    /// Keeps its own storage.
+    fn clone_from(&mut self, from: &Shadow) {
+        let mut old = std::mem::replace(
+            self,
+            Shadow {
+                wbs: Vec::new(),
+                inodes: Vec::new(),
+                csses: Vec::new(),
+                bdis: Vec::new(),
+                sbs: Vec::new(),
+                isws: Vec::new(),
+                works: Vec::new(),
+                slots: Vec::new(),
+                ..*from
+            },
+        );
+        macro_rules! keep {
+            ($($table:ident)*) => {$(
+                old.$table.clone_from(&from.$table);
+                self.$table = old.$table;
+            )*};
+        }
+        keep!(wbs inodes csses bdis sbs isws works);
+        old.slots.resize_with(old.slots.len().max(from.slots.len()), Slot::default);
+        for (i, s) in old.slots.iter_mut().enumerate() {
+            match from.slots.get(i) {
+                Some(x) => s.clone_from(x),
+                None => s.clone_from(&Slot::default()),
+            }
+        }
+        self.slots = old.slots;
+    }
 }
 
 impl Shadow {
@@ -497,18 +550,22 @@ impl Shadow {
     }
 
     /// Index of a wb.
+    #[inline]
     pub fn wb(&self, p: Ptr) -> Option<usize> {
         self.wbs.iter().position(|x| x.p == p && !p.is_null())
     }
     /// Index of an inode.
+    #[inline]
     pub fn inode(&self, p: Ptr) -> Option<usize> {
         self.inodes.iter().position(|x| x.p == p && !p.is_null())
     }
     /// Index of a css.
+    #[inline]
     pub fn css(&self, p: Ptr) -> Option<usize> {
         self.csses.iter().position(|x| x.p == p && !p.is_null())
     }
     /// Index of a bdi.
+    #[inline]
     pub fn bdi(&self, p: Ptr) -> Option<usize> {
         self.bdis.iter().position(|x| x.p == p && !p.is_null())
     }

@@ -4,6 +4,7 @@ use super::machine::{Machine, with};
 use super::mem::Ptr;
 use super::op::Kind;
 use super::task::TaskName;
+use std::any::Any;
 use std::panic::Location;
 
 /// A mirrored kernel function, for call stacks in traces.
@@ -104,6 +105,12 @@ pub trait Watch {
     fn end(&mut self, m: &mut Machine, end: End);
     /// Hash of whatever the watcher remembers that a later verdict depends on, for state caching.
     fn hash(&self) -> u64;
+    /// The same watcher once more, for a machine that is put back.
+    fn copy(&self) -> Box<dyn Watch>;
+    /// Becomes the same as `from` if it is of the same kind; else says no.
+    fn become_copy(&mut self, from: &dyn Watch) -> bool;
+    /// Itself, to be compared in kind.
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// Records a violation and lets the execution go on; the first of each rule counts.

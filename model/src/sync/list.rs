@@ -1,7 +1,7 @@
 //! Doubly linked lists (plain and RCU) and lock-less singly linked lists, intrusive as in the kernel.
 
-use super::event::fatal;
-use super::machine::with;
+use super::event::fatal_in;
+use super::machine::{Machine, with};
 use super::mem::{Field, NULL, Ptr};
 use super::op::{Kind, Op};
 use super::step::{Step, step};
@@ -36,20 +36,23 @@ impl ListHead {
         ListHead(Ptr::from_word(with(|m| m.read(self.0.add(1)))))
     }
     /// The neighbours, for changes of the list that tell the caller nothing about them.
-    fn around(self) -> (ListHead, ListHead) {
-        let at = |p: Ptr| ListHead(Ptr::from_word(with(|m| m.read_quietly(p))));
+    fn around(self, m: &mut Machine) -> (ListHead, ListHead) {
+        let mut at = |p: Ptr| ListHead(Ptr::from_word(m.read_quietly(p)));
         (at(self.0.add(1)), at(self.0))
     }
-    fn set_next(self, n: Ptr) {
-        with(|m| m.write(self.0, u64::from(n.0)));
+    fn set_next(self, m: &mut Machine, n: Ptr) {
+        m.write(self.0, u64::from(n.0));
     }
-    fn set_prev(self, n: Ptr) {
-        with(|m| m.write(self.0.add(1), u64::from(n.0)));
+    fn set_prev(self, m: &mut Machine, n: Ptr) {
+        m.write(self.0.add(1), u64::from(n.0));
+    }
+    fn set_both(self, m: &mut Machine, next: Ptr, prev: Ptr) {
+        self.set_next(m, next);
+        self.set_prev(m, prev);
     }
     /// `INIT_LIST_HEAD`
     pub fn init(self) {
-        self.set_next(self.0);
-        self.set_prev(self.0);
+        with(|m| self.set_both(m, self.0, self.0));
     }
     /// `list_empty`
     pub fn is_empty(self) -> bool {
@@ -69,66 +72,82 @@ impl ListHead {
     }
     /// Sets that mark.
     pub fn set_mark(self) {
-        self.set_next(NULL);
+        with(|m| self.set_next(m, NULL));
     }
 
-    fn link(self, prev: ListHead, next: ListHead) {
-        if next.around().0 != prev || prev.around().1 != next {
-            corrupted(self, "list_add", prev, next);
+    fn link(self, m: &mut Machine, prev: ListHead, next: ListHead) {
+        if next.around(m).0 != prev || prev.around(m).1 != next {
+            corrupted(m, self, "list_add", prev, next);
         }
         if self == prev || self == next {
-            corrupted(self, "list_add double add", prev, next);
+            corrupted(m, self, "list_add double add", prev, next);
         }
-        next.set_prev(self.0);
-        self.set_next(next.0);
-        self.set_prev(prev.0);
-        prev.set_next(self.0);
+        next.set_prev(m, self.0);
+        self.set_both(m, next.0, prev.0);
+        prev.set_next(m, self.0);
+    }
+    fn link_first(self, m: &mut Machine, head: ListHead) {
+        let next = head.around(m).1;
+        self.link(m, head, next);
+    }
+    fn link_last(self, m: &mut Machine, head: ListHead) {
+        let prev = head.around(m).0;
+        self.link(m, prev, head);
     }
     /// `list_add(self, head)`: right after the head.
     pub fn add(self, head: ListHead) {
-        self.link(head, head.around().1);
+        with(|m| self.link_first(m, head));
     }
     /// `list_add_tail(self, head)`, `list_add_tail_rcu`: right before the head.
     pub fn add_tail(self, head: ListHead) {
-        self.link(head.around().0, head);
+        with(|m| self.link_last(m, head));
     }
 
-    fn unlink(self) {
-        let (prev, next) = self.around();
+    fn unlink(self, m: &mut Machine) {
+        let (prev, next) = self.around(m);
         if next.0 == LIST_POISON1 || prev.0 == LIST_POISON2 || prev.0.is_null() || next.0.is_null() {
-            corrupted(self, "list_del of an entry that is not linked", prev, next);
+            corrupted(m, self, "list_del of an entry that is not linked", prev, next);
         }
-        if prev.around().1 != self || next.around().0 != self {
-            corrupted(self, "list_del", prev, next);
+        if prev.around(m).1 != self || next.around(m).0 != self {
+            corrupted(m, self, "list_del", prev, next);
         }
-        next.set_prev(prev.0);
-        prev.set_next(next.0);
+        next.set_prev(m, prev.0);
+        prev.set_next(m, next.0);
     }
     /// `list_del`
     pub fn del(self) {
-        self.unlink();
-        self.set_next(LIST_POISON1);
-        self.set_prev(LIST_POISON2);
+        with(|m| {
+            self.unlink(m);
+            self.set_both(m, LIST_POISON1, LIST_POISON2);
+        });
     }
     /// `list_del_rcu`: the forward pointer stays for readers.
     pub fn del_rcu(self) {
-        self.unlink();
-        self.set_prev(LIST_POISON2);
+        with(|m| {
+            self.unlink(m);
+            self.set_prev(m, LIST_POISON2);
+        });
     }
     /// `list_del_init`
     pub fn del_init(self) {
-        self.unlink();
-        self.init();
+        with(|m| {
+            self.unlink(m);
+            self.set_both(m, self.0, self.0);
+        });
     }
     /// `list_move`
     pub fn move_to(self, head: ListHead) {
-        self.unlink();
-        self.add(head);
+        with(|m| {
+            self.unlink(m);
+            self.link_first(m, head);
+        });
     }
     /// `list_move_tail`
     pub fn move_tail(self, head: ListHead) {
-        self.unlink();
-        self.add_tail(head);
+        with(|m| {
+            self.unlink(m);
+            self.link_last(m, head);
+        });
     }
     /// `list_splice_tail_init(self, head)`: moves all entries of `self` to the tail of `head`.
     pub fn splice_tail_init(self, head: ListHead) {
@@ -142,7 +161,7 @@ impl ListHead {
         let mut e = self.next();
         while e != self {
             if v.len() > 10_000 {
-                corrupted(self, "list walk does not end", self, e);
+                with(|m| corrupted(m, self, "list walk does not end", self, e));
             }
             v.push(e);
             e = e.next();
@@ -157,9 +176,9 @@ impl ListHead {
 }
 
 #[cold]
-fn corrupted(e: ListHead, what: &str, prev: ListHead, next: ListHead) -> ! {
-    let (e, p, n) = with(|m| (m.mem.name(e.0), m.mem.name(prev.0), m.mem.name(next.0)));
-    fatal("LT-LIST-0", format!("list corruption: {what} {e}, prev {p}, next {n}"))
+fn corrupted(m: &mut Machine, e: ListHead, what: &str, prev: ListHead, next: ListHead) -> ! {
+    let (e, p, n) = (m.mem.name(e.0), m.mem.name(prev.0), m.mem.name(next.0));
+    fatal_in(m, "LT-LIST-0", format!("list corruption: {what} {e}, prev {p}, next {n}"))
 }
 
 /// `struct llist_head` with entries that are cells holding the next entry's address.

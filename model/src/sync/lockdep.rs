@@ -18,7 +18,7 @@ pub(super) struct Held {
     pub how: Kind,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Lockdep {
     classes: Vec<(LockClass, Ptr)>,
     /// `edges[a]` has bit `b` when `b` was acquired while `a` was held.

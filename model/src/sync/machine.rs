@@ -13,7 +13,7 @@ use std::panic::Location;
 use std::task::{Context, Waker};
 
 /// Settings of the modelled machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Per-CPU slots of per-CPU variables.
     pub nr_cpus: u32,
@@ -82,14 +82,18 @@ pub struct Machine {
     /// A fixed schedule is under way ([`Machine::settle`]): nobody is asked anything.
     pub(super) settling: bool,
     pub(super) at_rest: Option<super::settle::AtRest>,
-    parked_boot: Vec<Spawn>,
-    gps: u32,
+    pub(super) parked_boot: Vec<Spawn>,
+    pub(super) gps: u32,
     /// Place, from 1, in the footprint where the running task became a reader in this step; 0 if it did not.
     entered: usize,
     /// Slots of live tasks whose operation cannot block.
-    ready: u64,
+    pub(super) ready: u64,
     /// Slots of live tasks whose operation may have to wait.
-    may_block: u64,
+    pub(super) may_block: u64,
+    /// Snapshots taken.
+    pub(super) snapshots: u64,
+    /// Number of the snapshot whose log is the beginning of this one's; 0 if there is none.
+    pub(super) log_of: u64,
 }
 
 thread_local! {
@@ -130,6 +134,8 @@ impl Machine {
             entered: 0,
             ready: 0,
             may_block: 0,
+            snapshots: 0,
+            log_of: 0,
         };
         m.reset(Config::default());
         m
@@ -144,6 +150,7 @@ impl Machine {
         }
         self.config = config;
         self.log.clear();
+        self.log_of = 0;
         self.violations.clear();
         self.aborted = false;
         self.spawned.clear();
@@ -255,9 +262,11 @@ impl Machine {
     /// Keeps account of which slots can always go on and which have to be asked.
     #[inline]
     pub(super) fn note_pending(&mut self, s: usize, kind: Kind) {
-        let blocks = u64::from(kind.can_block());
-        self.ready = self.ready & !(1 << s) | (1 - blocks) << s;
-        self.may_block = self.may_block & !(1 << s) | blocks << s;
+        let (slot, blocks) = (1 << s, kind.can_block());
+        self.ready = if blocks { self.ready & !slot } else { self.ready | slot };
+        // A timer without a budget never fires.
+        let asked = blocks && (kind != Kind::TimerFire || self.timers_fired < self.config.timers);
+        self.may_block = if asked { self.may_block | slot } else { self.may_block & !slot };
     }
 
     fn announce_sleep(&mut self, op: Op) {
@@ -308,7 +317,12 @@ impl Machine {
             while ask != 0 {
                 let s = ask.trailing_zeros() as usize;
                 ask &= ask - 1;
-                mask |= u64::from(self.enabled(s)) << s;
+                let op = &self.tasks[s].pending;
+                let goes = match op.kind {
+                    Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => self.mem.peek(op.obj) == 0,
+                    _ => self.enabled(s),
+                };
+                mask |= u64::from(goes) << s;
             }
             // The boot task ends without a step of its own.
             mask &= !u64::from(!self.tasks[0].live);
@@ -351,18 +365,16 @@ impl Machine {
     pub fn perform(&mut self) -> u64 {
         let s = self.current;
         self.entered = 0;
-        let (op, site) = {
-            let t = &mut self.tasks[s];
-            t.steps += 1;
-            (t.pending, t.site)
-        };
-        if !std::mem::replace(&mut self.tasks[s].started, true) {
-            let c = Self::task_cell(self.tasks[s].name);
+        let t = &mut self.tasks[s];
+        t.steps += 1;
+        let (op, site, lazy) = (t.pending, t.site, t.rcu_lazy);
+        if !std::mem::replace(&mut t.started, true) {
+            let c = Self::task_cell(t.name);
             self.mem.touch(c, Access::Await);
         }
         // Where a task stands depends on the steps it has taken too: a loop that only writes observes nothing.
         self.observe(op.kind as u64);
-        if self.tasks[s].rcu_lazy {
+        if lazy {
             self.rcu_enter_now(s);
         }
         if self.config.shared_cpus {
@@ -502,34 +514,67 @@ impl Machine {
         op.learned(v)
     }
 
-    /// Makes slot `s` the running task; a task's first operation happens here, before its text begins.
+    /// Makes slot `s` the running task and performs the operation that it announced; its text goes on with [`Machine::poll`].
+    ///
+    /// The caller has made sure that the operation is enabled. Unwinds with [`Stop`](super::Stop) when a violation makes going on
+    /// senseless.
     #[inline]
     pub fn resume(&mut self, s: usize) {
         self.current = s;
-        if !self.tasks[s].started {
-            self.perform();
-        }
+        super::step::set_result(self.perform());
     }
 
-    /// Runs the text of the task that was resumed: its announced operation and what follows up to the next announcement.
-    /// True once it ended.
+    /// Runs the text of the task that was resumed up to its next announcement, or to its end: then true. The machine must hear of
+    /// it by [`Machine::paused`].
     #[inline]
     pub fn poll(body: &mut Fut) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        let done = body.as_mut().poll(&mut cx).is_ready();
-        if done {
-            with(Machine::exit_current);
-        }
-        done
+        body.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    /// One step of the task in slot `s`: its announced operation, and its text up to the next announcement. True once it ended.
+    /// The text of slot `s` has run up to an announcement, or to its end.
+    #[inline]
+    pub fn paused(&mut self, s: usize, done: bool) {
+        self.current = s;
+        if done {
+            self.exit_current();
+        } else {
+            let (op, site) = super::step::announced();
+            self.announce(op, site);
+        }
+    }
+
+    /// One step of the task in slot `s`: its announced operation, and its text up to the next announcement; while operations happen
+    /// at once, all of its steps. True once it ended.
     ///
     /// The caller has made sure that the operation is enabled, and must adopt [`Machine::spawned`] afterwards. Unwinds with
     /// [`Stop`](super::Stop) when a violation makes going on senseless.
     pub fn advance(s: usize, body: &mut Fut) -> bool {
         with(|m| m.resume(s));
-        Machine::poll(body)
+        loop {
+            let done = Machine::poll(body);
+            let at_once = with(|m| {
+                m.paused(s, done);
+                if m.immediate && !done {
+                    m.resume(s);
+                }
+                m.immediate
+            });
+            if done || !at_once {
+                return done;
+            }
+        }
+    }
+
+    /// Runs text in the running task while operations happen at once, to its end.
+    pub fn at_once(text: impl Future<Output = ()>) {
+        let mut text = std::pin::pin!(text);
+        while text.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            with(|m| {
+                let s = m.current;
+                m.paused(s, false);
+                m.resume(s);
+            });
+        }
     }
 
     /// Runs everything that boot has started (user tasks and armed timers aside) to completion, operations happening at once;

@@ -19,24 +19,30 @@ pub const NULL: Ptr = Ptr(0);
 #[allow(clippy::should_implement_trait, reason = "as the methods of raw pointers are called")]
 impl Ptr {
     /// True for the null pointer.
+    #[inline]
     pub fn is_null(self) -> bool {
         self.0 == 0
     }
     /// The address `n` cells further on.
+    #[inline]
     pub fn add(self, n: u32) -> Ptr {
         Ptr(self.0 + n)
     }
     /// The address `n` cells before (`container_of`).
+    #[inline]
     pub fn sub(self, n: u32) -> Ptr {
         Ptr(self.0 - n)
     }
+    #[inline]
     fn region(self) -> usize {
         (self.0 >> 16) as usize
     }
+    #[inline]
     fn offset(self) -> usize {
         (self.0 & 0xffff) as usize
     }
     /// Address from a cell value.
+    #[inline]
     pub fn from_word(w: u64) -> Ptr {
         Ptr(w as u32)
     }
@@ -120,12 +126,26 @@ struct Cell {
     val: u64,
     /// Index of the event that wrote the value (0: initial).
     wr: u32,
-    /// Index of the allocation, with [`FREED`] once freed and [`WEAK`] if declared weak.
+    /// Index of the allocation, with [`FREED`] once freed, [`WEAK`] if declared weak, and its [`Mark`]s.
     alloc: u32,
 }
 
 const FREED: u32 = 1 << 31;
 const WEAK: u32 = 1 << 30;
+/// Bits of [`Cell::alloc`] that are the index.
+const INDEX: u32 = (1 << 27) - 1;
+
+/// Kinds of cells whose writes somebody wants to hear of: see [`Memory::mark`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark(u32);
+
+impl Mark {
+    /// Kind number `k`, below 3.
+    pub const fn new(k: u32) -> Mark {
+        assert!(k < 3);
+        Mark(1 << (27 + k))
+    }
+}
 
 /// Kind of access in the footprint of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,12 +211,15 @@ impl Access {
 }
 
 /// The cells of one execution.
+#[derive(Clone)]
 pub struct Memory {
     regions: Vec<Vec<Cell>>,
     allocs: Vec<AllocInfo>,
     /// Per-type counters for names, by label: a type's description may have more than one address.
     counts: Vec<(&'static str, u32)>,
     hash: u64,
+    /// Union of what is in [`Cell::alloc`] of the cells written since; only [`Mark`]s are looked at.
+    news: u32,
     /// Footprint of the step under way: (cell, access).
     pub footprint: Vec<(Ptr, Access)>,
     /// Whether footprints are collected.
@@ -218,7 +241,8 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
 
 impl Memory {
     pub(super) fn new() -> Self {
-        let mut m = Memory { regions: Vec::new(), allocs: Vec::new(), counts: Vec::new(), hash: 0, footprint: Vec::new(), footprint_on: false, hash_on: true };
+        let mut m =
+            Memory { regions: Vec::new(), allocs: Vec::new(), counts: Vec::new(), hash: 0, news: 0, footprint: Vec::new(), footprint_on: false, hash_on: true };
         m.reset();
         m
     }
@@ -230,6 +254,26 @@ impl Memory {
         self.allocs.clear();
         self.counts.clear();
         self.hash = 0;
+        self.news = 0;
+        self.hash_on = true;
+        self.footprint.clear();
+    }
+
+    /// Becomes the same as `from`, in its own storage; what is recorded stays.
+    pub(super) fn restore(&mut self, from: &Memory) {
+        if self.regions.len() < from.regions.len() {
+            self.regions.resize_with(from.regions.len(), Vec::new);
+        }
+        for (k, r) in self.regions.iter_mut().enumerate() {
+            r.clear();
+            if let Some(old) = from.regions.get(k) {
+                r.extend_from_slice(old);
+            }
+        }
+        self.allocs.clone_from(&from.allocs);
+        self.counts.clone_from(&from.counts);
+        self.hash = from.hash;
+        self.news = from.news;
         self.hash_on = true;
         self.footprint.clear();
     }
@@ -284,12 +328,14 @@ impl Memory {
         self.regions.get(p.region())?.get(p.offset())
     }
 
+    #[inline]
     fn alloc_index(&self, p: Ptr) -> Option<usize> {
-        let a = self.cell(p)?.alloc & !(FREED | WEAK);
+        let a = self.cell(p)?.alloc & INDEX;
         ((a as usize) < self.allocs.len()).then_some(a as usize)
     }
 
     /// The allocation that `p` points into, live or freed.
+    #[inline]
     pub fn alloc_of(&self, p: Ptr) -> Option<&AllocInfo> {
         self.alloc_index(p).map(|i| &self.allocs[i])
     }
@@ -298,6 +344,32 @@ impl Memory {
     #[inline]
     pub fn peek(&self, p: Ptr) -> u64 {
         self.cell(p).map_or(0, |c| c.val)
+    }
+
+    /// Marks `n` cells from `p` on: each later write to them is news of this kind.
+    pub fn mark(&mut self, p: Ptr, n: u32, mark: Mark) {
+        if let Some(cells) = self.regions.get_mut(p.region()).and_then(|r| r.get_mut(p.offset()..p.offset() + n as usize)) {
+            cells.iter_mut().for_each(|c| c.alloc |= mark.0);
+        }
+        self.tell(mark);
+    }
+
+    /// Was a cell with this mark written since [`Memory::heard`] was called last?
+    #[inline]
+    pub fn news(&self, mark: Mark) -> bool {
+        self.news & mark.0 != 0
+    }
+
+    /// What was written to cells with this mark is known now.
+    #[inline]
+    pub fn heard(&mut self, mark: Mark) {
+        self.news &= !mark.0;
+    }
+
+    /// Something else than a write calls for another look at the cells with this mark.
+    #[inline]
+    pub fn tell(&mut self, mark: Mark) {
+        self.news |= mark.0;
     }
 
     /// True when `p` points into a live allocation.
@@ -337,6 +409,7 @@ impl Memory {
         if c.alloc & FREED != 0 {
             return false;
         }
+        self.news |= c.alloc;
         if c.val != v && self.hash_on {
             let k = u64::from(p.0);
             self.hash = self.hash.wrapping_sub(mix(k, c.val)).wrapping_add(mix(k, v));

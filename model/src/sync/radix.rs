@@ -5,7 +5,7 @@
 
 use super::choose::{Choice, choose};
 use super::machine::{Machine, with};
-use super::mem::{Field, FieldInfo, NULL, Ptr, TypeInfo, kfree, kzalloc_nofail};
+use super::mem::{Field, FieldInfo, Mark, NULL, Ptr, TypeInfo, kfree, kzalloc_nofail};
 use super::op::{Kind, Op};
 use super::rcu::call_rcu;
 use super::step::step;
@@ -118,6 +118,10 @@ impl RadixTree {
             call_rcu(n, "radix_tree_node_rcu_free", |p| Box::pin(async move { kfree(p) }));
         }
         old
+    }
+    /// A new node came into being at `p`: its slots are cells of some tree.
+    pub fn mark_node(m: &mut Machine, p: Ptr, mark: Mark) {
+        m.mem.mark(p, FANOUT, mark);
     }
     /// What a slot holds, from memory alone: for oracles.
     pub fn peek(self, m: &Machine, key: u32) -> Ptr {

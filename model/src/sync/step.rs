@@ -1,12 +1,31 @@
-//! The future that drives one operation: announce, yield, act, commit. It has no semantics of its own.
+//! The future that stands for one operation: it announces, yields, and passes on the result. The driver has the machine perform it.
 
-use super::machine::with;
 use super::mem::NULL;
 use super::op::{Kind, Op};
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+thread_local! {
+    /// What the running text announced last, and what its last operation yielded: text and driver meet here without a look at the
+    /// machine.
+    static ANNOUNCED: Cell<(Op, &'static Location<'static>)> = const { Cell::new((Op { kind: Kind::Start, obj: NULL, a: 0, b: 0 }, Location::caller())) };
+    static RESULT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What the text that has just stopped wants to do next.
+#[inline]
+pub(super) fn announced() -> (Op, &'static Location<'static>) {
+    ANNOUNCED.get()
+}
+
+/// Hands the text that goes on next the result of its operation.
+#[inline]
+pub(super) fn set_result(v: u64) {
+    RESULT.set(v);
+}
 
 /// One scheduling point. Yields the operation's result word.
 #[must_use = "an operation happens only when it is awaited"]
@@ -27,16 +46,12 @@ impl Future for Step {
     type Output = u64;
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
-        with(|m| {
-            if !self.announced {
-                m.announce(self.op, self.site);
-                if !m.immediate {
-                    self.announced = true;
-                    return Poll::Pending;
-                }
-            }
-            Poll::Ready(m.perform())
-        })
+        if self.announced {
+            return Poll::Ready(RESULT.get());
+        }
+        self.announced = true;
+        ANNOUNCED.set((self.op, self.site));
+        Poll::Pending
     }
 }
 

@@ -3,10 +3,11 @@
 use super::event::Kfn;
 use super::lockdep::Held;
 use super::machine::{Machine, with};
-use super::mem::{NULL, Ptr};
+use super::mem::{NULL, Ptr, mix};
 use super::op::{Kind, Op};
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::Location;
 use std::pin::Pin;
 
@@ -40,10 +41,35 @@ pub(super) enum NameKey {
     Irq(Ptr, u32),
 }
 
+/// Hasher for keys made of a few small numbers.
+#[derive(Default)]
+pub(super) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.write_u64(u64::from(b)));
+    }
+    fn write_u16(&mut self, v: u16) {
+        self.write_u64(u64::from(v));
+    }
+    fn write_u32(&mut self, v: u32) {
+        self.write_u64(u64::from(v));
+    }
+    fn write_u64(&mut self, v: u64) {
+        self.0 = mix(self.0, v);
+    }
+    fn write_isize(&mut self, v: isize) {
+        self.write_u64(v as u64);
+    }
+}
+
 /// Interns creation keys; kept from execution to execution so that names and regions agree.
 #[derive(Default)]
 pub(super) struct Names {
-    map: HashMap<NameKey, u16>,
+    map: HashMap<NameKey, u16, BuildHasherDefault<Mixer>>,
     next: u16,
 }
 
@@ -75,6 +101,7 @@ pub enum TaskLabel {
 }
 
 /// One task slot.
+#[derive(Clone)]
 pub struct Task {
     /// Stable name.
     pub name: TaskName,
@@ -148,6 +175,19 @@ impl Task {
             daemon: false,
         }
     }
+    /// Becomes the same as `from`, in its own storage.
+    pub(super) fn restore(&mut self, from: &Task) {
+        if !from.live {
+            self.live = false;
+            self.name = TaskName(0);
+            return;
+        }
+        let (mut stack, mut held, mut gp_cells) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.held), std::mem::take(&mut self.gp_cells));
+        stack.clone_from(&from.stack);
+        held.clone_from(&from.held);
+        gp_cells.clone_from(&from.gp_cells);
+        *self = Task { stack, held, gp_cells, ..*from };
+    }
     /// In a context that must not sleep.
     pub fn atomic(&self) -> bool {
         self.irq_off + self.bh_off + self.preempt_off + self.rcu > 0 || self.level != Level::Task
@@ -184,7 +224,7 @@ impl Machine {
         let cpu = cpu.unwrap_or_else(|| match key {
             NameKey::User(i) => u32::from(i) + 1,
             NameKey::Work(p, k) | NameKey::Timer(p, k) | NameKey::Rcu(p, k) | NameKey::Irq(p, k) => {
-                n * (0x1000 + u32::from(name.0)) + (super::mem::mix(u64::from(p.0), u64::from(k)) % u64::from(n)) as u32
+                n * (0x1000 + u32::from(name.0)) + (mix(u64::from(p.0), u64::from(k)) % u64::from(n)) as u32
             }
         });
         let (stack, held) = {

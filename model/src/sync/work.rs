@@ -50,6 +50,7 @@ impl Field for DelayedWork {
     }
 }
 
+#[derive(Clone)]
 pub(super) struct WorkState {
     work: Ptr,
     func: WorkFn,
@@ -93,6 +94,11 @@ impl DelayedWork {
     pub fn pending(self) -> bool {
         with(|m| m.read(self.0) & 3 != 0)
     }
+}
+
+/// A timer does its work in its first step.
+pub(super) fn timer_body() -> Fut {
+    Box::pin(async {})
 }
 
 fn init(p: Ptr, func: WorkFn, wq: Workqueue) {
@@ -201,14 +207,7 @@ impl Machine {
                 w.timers += 1;
                 let (p, n) = (w.work, w.timers);
                 self.show_work(i);
-                self.spawn_named(
-                    NameKey::Timer(p, n),
-                    TaskLabel::Timer(p),
-                    Level::Softirq,
-                    None,
-                    Op::with(Kind::TimerFire, p, u64::from(n)),
-                    Box::pin(async {}),
-                );
+                self.spawn_named(NameKey::Timer(p, n), TaskLabel::Timer(p), Level::Softirq, None, Op::with(Kind::TimerFire, p, u64::from(n)), timer_body());
                 1
             }
             _ => {

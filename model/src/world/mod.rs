@@ -18,8 +18,10 @@ pub use objects::Objects;
 
 use crate::cases::{self, Case, Irq, Op, Stmt};
 use crate::linux::include::cgroup_defs::Cgroup;
-use crate::linux::{boot_globals, globals, kernel, mm};
-use crate::sync::{Config, End, Level, Machine, NULL, Ptr, Tp, cond_resched, emit, fatal, immortal, join, report, spawn, with};
+use crate::linux::{Globals, boot_globals, globals, kernel, mm, set_globals};
+use crate::mutants::{Mutant, hook_passed, mutant, pass_hook};
+use crate::rules::{Rules, rules};
+use crate::sync::{Config, End, Level, Machine, NULL, Ptr, Snapshot, Tp, cond_resched, emit, fatal, immortal, join, report, spawn, with};
 use objects::View;
 use plan::{Place, Plan};
 use std::cell::RefCell;
@@ -40,6 +42,24 @@ struct Inner {
     plan: Plan,
     config: Config,
     objects: RefCell<Objects>,
+    booted: RefCell<Booted>,
+}
+
+/// A machine as the setup left it, and what was in force.
+struct Kept {
+    rules: Rules,
+    mutant: Option<Mutant>,
+    /// The mutant's hook was passed.
+    passed: bool,
+    globals: Globals,
+    machine: Snapshot,
+}
+
+/// What the setup has led to, kept from the second boot on: most cases are executed once or many times.
+enum Booted {
+    Never,
+    Once,
+    Kept(Box<Kept>),
 }
 
 /// A case, ready to be executed any number of times.
@@ -85,7 +105,13 @@ pub fn boot(case: &Case) {
 impl World {
     /// Prepares a case.
     pub fn new(case: &Case) -> World {
-        World(Rc::new(Inner { case: case.clone(), plan: Plan::new(case), config: config(case), objects: RefCell::new(Objects::NULL) }))
+        World(Rc::new(Inner {
+            case: case.clone(),
+            plan: Plan::new(case),
+            config: config(case),
+            objects: RefCell::new(Objects::NULL),
+            booted: RefCell::new(Booted::Never),
+        }))
     }
 
     /// The case.
@@ -123,6 +149,28 @@ impl World {
     /// [`Machine::finish_boot`], schedules, and calls [`Machine::finish`].
     pub fn boot(&self) {
         let inner = &self.0;
+        if !self.restore() {
+            self.build();
+            self.keep();
+        }
+        for (i, t) in inner.case.tasks.iter().enumerate() {
+            let level = match t.irq {
+                Irq::None => Level::Task,
+                Irq::Soft => Level::Softirq,
+                Irq::Hard => Level::Hardirq,
+            };
+            let world = self.clone();
+            spawn(i as u16, level, t.cpu, Box::pin(async move { world.run_task(i as u16).await }));
+        }
+        if !inner.case.teardown.is_empty() || !inner.case.names.wbs.is_empty() {
+            let world = self.clone();
+            with(|m| m.at_rest(move || world.tear_down()));
+        }
+    }
+
+    /// The machine as the setup leaves it.
+    fn build(&self) {
+        let inner = &self.0;
         with(|m| m.reset(inner.config.clone()));
         boot_globals();
         crate::oracles::install();
@@ -137,19 +185,31 @@ impl World {
             self.settle(Place::Setup, i);
         }
         self.settle_keeps();
-        for (i, t) in inner.case.tasks.iter().enumerate() {
-            let level = match t.irq {
-                Irq::None => Level::Task,
-                Irq::Soft => Level::Softirq,
-                Irq::Hard => Level::Hardirq,
-            };
-            let world = self.clone();
-            spawn(i as u16, level, t.cpu, Box::pin(async move { world.run_task(i as u16).await }));
+    }
+
+    fn keep(&self) {
+        let booted = &mut *self.0.booted.borrow_mut();
+        *booted = match booted {
+            Booted::Never => Booted::Once,
+            _ => match with(Machine::snapshot) {
+                Some(machine) => Booted::Kept(Box::new(Kept { rules: rules(), mutant: mutant(), passed: hook_passed(), globals: globals(), machine })),
+                None => Booted::Once,
+            },
+        };
+    }
+
+    /// Puts back what an earlier boot has led to, if nothing else is in force now.
+    fn restore(&self) -> bool {
+        let Booted::Kept(kept) = &*self.0.booted.borrow() else { return false };
+        if kept.rules != rules() || kept.mutant != mutant() {
+            return false;
         }
-        if !inner.case.teardown.is_empty() || !inner.case.names.wbs.is_empty() {
-            let world = self.clone();
-            with(|m| m.at_rest(move || world.tear_down()));
+        with(|m| m.restore(&kept.machine));
+        set_globals(kept.globals);
+        if kept.passed {
+            pass_hook();
         }
+        true
     }
 
     fn tear_down(&self) -> End {

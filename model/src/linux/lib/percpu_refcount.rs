@@ -223,6 +223,10 @@ impl PercpuRef {
     pub fn peek_folded(self, m: &crate::sync::Machine) -> bool {
         m.mem.peek(self.0.add(PTR)) & (LIVE | DEAD | STORAGE) == LIVE | DEAD
     }
+    /// The cell that says in which stage of its life it is: for oracles.
+    pub fn stage(self) -> Ptr {
+        self.0.add(PTR)
+    }
     /// The cells that make up its count: for oracles.
     pub fn counters(self) -> impl Iterator<Item = Ptr> {
         [PTR, COUNT].into_iter().chain(PERCPU..PERCPU + PerCpuLong::CELLS).map(move |off| self.0.add(off))
