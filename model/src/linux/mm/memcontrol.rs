@@ -8,6 +8,9 @@
 //! Ordering:   completions are drained before the memcg is freed, when no reference is left to start another flush.
 //! Rules:      LT-CSS-4, LT-MEM-2, LT-PROG-7.
 
+pub mod frn;
+
+use self::frn::{FrnScan, frn_is_fresh, frn_needs_refresh};
 use crate::kfn;
 use crate::linux::fs::fs_writeback::{cgroup_writeback_by_id, wb_wait_for_completion};
 use crate::linux::globals;
@@ -85,23 +88,25 @@ async fn mem_cgroup_track_foreign_dirty_slowpath(inode: Inode, folio_css: Css, w
     emit(Tp::Call, wb.ptr(), u64::from(inode.ptr().0));
     let now = globals().jiffies().get();
     let (bdi_id, memcg_id) = (wb.bdi().get().id().get(), wb.memcg_css().get().id().get());
-    let mut idle = Vec::new();
+    let (mut scan, mut idle) = (FrnScan::new(now), Vec::new());
     for i in 0..MEMCG_CGWB_FRN_CNT {
         let frn = folio_css.memcg().cgwb_frn().get(i);
         let at = if i == 0 { frn.at().read_once().await } else { frn.at().get() };
         if frn.bdi_id().get() == bdi_id && frn.memcg_id().get() == memcg_id {
-            if at < now.saturating_sub(UPDATE_INTERVAL) {
+            if frn_needs_refresh(at, now, UPDATE_INTERVAL) {
                 frn.at().write_once(now).await;
             }
             return;
         }
-        if frn.done().cnt().get() == 1 {
-            idle.push((at, frn));
+        let is_idle = frn.done().cnt().get() == 1;
+        scan.consider(i as usize, at, is_idle);
+        if is_idle {
+            idle.push((i as usize, frn));
         }
     }
     // Answer 0: by the stamps. Others: time has passed, and another idle record is the oldest.
     let frn = match choose(Choice::Of("mem_cgroup_track_foreign_dirty_slowpath", idle.len() as u32 + 1)) {
-        0 => idle.iter().filter(|r| r.0 < now).min_by_key(|r| r.0).map(|r| r.1),
+        0 => idle.iter().find(|r| Some(r.0) == scan.oldest).map(|r| r.1),
         n => Some(idle[n as usize - 1].1),
     };
     let Some(frn) = frn else { return };
@@ -123,7 +128,7 @@ pub async fn mem_cgroup_flush_foreign(wb: BdiWriteback) {
         let frn = memcg.cgwb_frn().get(i);
         // A record that was never used, or is consumed, is seen in the step before.
         let at = if i == 0 || frn.at().get() != 0 { frn.at().read_once().await } else { 0 };
-        let fresh = at > globals().jiffies().get().saturating_sub(DIRTY_EXPIRE);
+        let fresh = frn_is_fresh(at, globals().jiffies().get(), DIRTY_EXPIRE);
         if !fresh || choose(Choice::Of("mem_cgroup_flush_foreign", 2)) == 1 {
             continue;
         }
