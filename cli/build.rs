@@ -10,15 +10,15 @@ fn git(args: &[&str]) -> Option<String> {
     Some(String::from_utf8(out.stdout).ok()?.trim().to_string())
 }
 
-/// Writes a table (name, text) of the KDL files in a folder of the corpus, sorted by name.
-fn table(out: &mut String, name: &str, dir: &Path) {
+/// Writes a table (name, text) of the files of a kind in a folder of the corpus, sorted; KDL files without their extension.
+fn table(out: &mut String, name: &str, dir: &Path, kind: &str) {
     println!("cargo::rerun-if-changed={}", dir.display());
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
-    let mut files: Vec<PathBuf> = entries.filter(|p| p.extension().is_some_and(|x| x == "kdl")).collect();
+    let mut files: Vec<PathBuf> = entries.filter(|p| p.extension().is_some_and(|x| x == kind)).collect();
     files.sort();
     let _ = writeln!(out, "/// Files of the corpus by name, and their text.\npub const {name}: &[(&str, &str)] = &[");
     for f in files {
-        let stem = f.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = if kind == "kdl" { f.file_stem() } else { f.file_name() }.unwrap_or_default().to_string_lossy().into_owned();
         let _ = writeln!(out, "    ({stem:?}, include_str!({:?})),", f.display().to_string());
     }
     let _ = writeln!(out, "];");
@@ -50,8 +50,9 @@ fn main() {
     let var = |v: &str| PathBuf::from(std::env::var_os(v).expect("cargo sets it"));
     let corpus = var("CARGO_MANIFEST_DIR").join("../corpus");
     let mut out = String::new();
-    table(&mut out, "CASES", &corpus.join("cases"));
-    table(&mut out, "RULES", &corpus.join("rules"));
+    table(&mut out, "CASES", &corpus.join("cases"), "kdl");
+    table(&mut out, "RULES", &corpus.join("rules"), "kdl");
+    table(&mut out, "VECTORS", &corpus.join("vectors"), "csv");
     let linux = var("CARGO_MANIFEST_DIR").join("../model/src/linux");
     println!("cargo::rerun-if-changed={}", linux.display());
     let mut names = BTreeSet::new();

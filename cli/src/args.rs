@@ -12,7 +12,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_HELP: &str = "Exit codes: 0 all as declared; 1 a rule violated, a declared violation missing or a mutant missed; 2 wrong usage, file or
+const EXIT_HELP: &str = "Exit codes: 0 all as declared; 1 a rule violated, a declared violation missing, a mutant missed or a
+vector different; 2 wrong usage, file or
 configuration; 3 a budget ran out before a verdict; 4 vacuous or nothing selected; 70 a bug in wbcheck.";
 
 /// The verbs.
@@ -30,6 +31,8 @@ pub enum Command {
     Shrink(Shrink),
     /// Show a finding as a timeline, or say what a rule means
     Explain(Explain),
+    /// Recompute recorded results of the kernel's arithmetic and compare
+    Vectors(Vectors),
 }
 
 /// Flags of output, common to all verbs.
@@ -175,6 +178,17 @@ pub struct Explain {
     /// Show every committed operation, not only those of the kernel's visible steps
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: Output,
+}
+
+/// `wbcheck vectors`
+#[derive(Args, Debug)]
+pub struct Vectors {
+    /// Folder of CSV files with the names and columns of corpus/vectors [default: those]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub out: Output,

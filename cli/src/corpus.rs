@@ -76,6 +76,11 @@ pub fn rules_names() -> impl Iterator<Item = &'static str> {
     Rules::BUILT_IN.iter().map(|r| r.0).chain(built_in::RULES.iter().map(|r| r.0))
 }
 
+/// The built-in files of vectors, by name and in order.
+pub fn vectors() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    built_in::VECTORS.iter().map(|(name, text)| (*name, text.as_bytes()))
+}
+
 /// Where a word stands in the text, after the line that begins with the name of a node.
 fn place_of(text: &str, node: &str, word: &str) -> Span {
     let begins_line = |i: &usize| text[..*i].rsplit('\n').next().is_some_and(|l| l.trim().is_empty());

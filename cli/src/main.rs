@@ -15,6 +15,7 @@ mod replay;
 mod report;
 mod run;
 mod shrink;
+mod vectors;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -87,6 +88,7 @@ fn dispatch(cli: Result<Cli, clap::Error>) -> Result<Exit, Early> {
         Command::Replay(a) => &a.out,
         Command::Shrink(a) => &a.out,
         Command::Explain(a) => &a.out,
+        Command::Vectors(a) => &a.out,
     };
     let mut sink = report::sink(out, io::stdout());
     match &cli.command {
@@ -96,5 +98,6 @@ fn dispatch(cli: Result<Cli, clap::Error>) -> Result<Exit, Early> {
         Command::Replay(a) => replay::run(a, &mut *sink),
         Command::Shrink(a) => shrink::run(a, &mut *sink),
         Command::Explain(a) => explain::run(a, &mut *sink),
+        Command::Vectors(a) => vectors::run(a, &mut *sink),
     }
 }

@@ -334,3 +334,49 @@ fn list_shows_what_other_commands_accept() {
     }
     assert_eq!(wbcheck(&d, &["explain", "LT-LOOK-3"]).code, 0);
 }
+
+#[test]
+fn vectors_agree_with_the_kernel() {
+    let d = temp();
+    let r = wbcheck(&d, &["vectors", "--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let vectors = lines(&r.out, "vector");
+    assert!(vectors.len() >= 20, "{}", vectors.len());
+    for v in &vectors {
+        assert_eq!(v["mismatches"], 0, "{v}");
+        assert!(v["rows"].as_u64() > Some(100), "{v}");
+        assert!(v["file"].is_string(), "{v}");
+    }
+    assert_eq!(lines(&r.out, "summary")[0]["ok"], true);
+    assert!(wbcheck(&d, &["vectors"]).out.contains("all rows agree"));
+}
+
+#[test]
+fn vectors_that_differ_are_shown_and_files_that_are_none_refused() {
+    const GOOD: &str = "dirty_pages,thresh_pages,interval_pages\n3,4,1\n0,8,2\n";
+    let d = temp();
+    let dir = |name: &str, file: &str, bytes: &[u8]| {
+        let dir = d.path().join(name);
+        std::fs::create_dir_all(&dir).expect("a folder");
+        std::fs::write(dir.join("README.md"), "not a table").expect("written");
+        if !file.is_empty() {
+            std::fs::write(dir.join(file), bytes).expect("written");
+        }
+        dir.to_str().unwrap().to_string()
+    };
+    let file = "dirty_poll_interval.csv";
+    let run = |dir: &str, format: &str| wbcheck(&d, &["vectors", "--dir", dir, "--format", format]);
+    assert_eq!(run(&dir("good", file, GOOD.as_bytes()), "human").code, 0);
+    let bad = dir("bad", file, GOOD.replace("0,8,2", "0,8,3").as_bytes());
+    let r = run(&bad, "human");
+    assert_eq!(r.code, 1, "{}{}", r.out, r.err);
+    assert!(r.out.contains("dirty_poll_interval.csv:3  interval_pages  expected 3  computed 2"), "{}", r.out);
+    let r = run(&bad, "json");
+    assert_eq!((r.code, &lines(&r.out, "vector")[0]["mismatches"]), (1, &Value::from(1)));
+    assert_eq!(run(&dir("none", "", b""), "human").code, 4);
+    refused(&run(&dir("unknown", "dirty_pol_interval.csv", GOOD.as_bytes()), "human"), &["unknown/dirty_pol_interval.csv", "dirty_poll_interval.csv?"]);
+    refused(&run(&dir("cut", file, &GOOD.as_bytes()[..GOOD.len() - 3]), "human"), &["cut/dirty_poll_interval.csv:3"]);
+    refused(&run(&dir("bytes", file, &[GOOD.as_bytes(), b"1,\xff,2\n"].concat()), "human"), &["dirty_poll_interval.csv:4", "UTF-8"]);
+    refused(&run(&dir("word", file, GOOD.replace("0,8,2", "0,eight,2").as_bytes()), "human"), &["dirty_poll_interval.csv:3", "thresh_pages"]);
+    refused(&run("nowhere", "human"), &["nowhere"]);
+}

@@ -15,4 +15,5 @@ pub mod scenarios;
 pub mod sim;
 pub mod sync;
 pub mod text;
+pub mod vectors;
 pub mod world;

@@ -2,7 +2,7 @@
 
 use super::matrix::Matrix;
 use super::style::Style;
-use super::{CaseLine, Header, MutantLine, MutantStatus, ReplayLine, ResultLine, RunEvent, ShrinkLine, Sink, Sizes, Status, Summary};
+use super::{CaseLine, Header, MutantLine, MutantStatus, ReplayLine, ResultLine, RunEvent, ShrinkLine, Sink, Sizes, Status, Summary, VectorLine};
 use std::io::{self, Write};
 use wbmodel::oracles;
 
@@ -135,6 +135,21 @@ impl<W: Write> Human<W> {
         writeln!(self.out, "  written to {}", s.file)
     }
 
+    fn vector(&mut self, v: &VectorLine) -> io::Result<()> {
+        if self.last_kind.is_empty() {
+            writeln!(self.out, "{}", self.style.head("      rows  different  file"))?;
+            self.last_kind = "vector";
+        }
+        let different = format!("{:9}", v.mismatches);
+        let different = if v.mismatches == 0 { different } else { self.style.bad(&different) };
+        writeln!(self.out, "{:10}  {different}  {}", v.rows, v.file)?;
+        for d in &v.first {
+            let line = if d.line == 0 { "end".to_string() } else { d.line.to_string() };
+            writeln!(self.out, "    {}:{line}  {}  expected {}  computed {}", v.file, d.column, d.expected, d.computed)?;
+        }
+        Ok(())
+    }
+
     fn summary(&mut self, s: &Summary) -> io::Result<()> {
         if !self.declared.is_empty() {
             writeln!(self.out, "\n{}", self.style.head("violated, as declared"))?;
@@ -159,6 +174,8 @@ impl<W: Write> Human<W> {
         let verdict = match (self.command, s.exit) {
             ("check" | "mutants", 0) => self.style.good("all as declared"),
             ("check" | "mutants", 1) => self.style.bad("NOT as declared"),
+            ("vectors", 0) => self.style.good("all rows agree"),
+            ("vectors", 1) => self.style.bad("NOT all rows agree"),
             (_, 0) => self.style.good("done"),
             (_, 1) => self.style.bad("violated"),
             (_, 3) => self.style.note("no verdict within the budget"),
@@ -166,12 +183,12 @@ impl<W: Write> Human<W> {
             _ => self.style.bad("runs differ"),
         };
         write!(self.out, "\n{verdict}: {} of {} done", s.done, s.selected)?;
-        for (n, what) in [
-            (s.undeclared, if self.command == "replay" { "violated" } else { "violated and not declared" }),
-            (s.missing, "declared and not violated"),
-            (s.vacuous, "vacuous"),
-            (s.budget, "out of budget"),
-        ] {
+        let undeclared = match self.command {
+            "replay" => "violated",
+            "vectors" => "rows different",
+            _ => "violated and not declared",
+        };
+        for (n, what) in [(s.undeclared, undeclared), (s.missing, "declared and not violated"), (s.vacuous, "vacuous"), (s.budget, "out of budget")] {
             if n > 0 {
                 write!(self.out, ", {n} {what}")?;
             }
@@ -179,7 +196,9 @@ impl<W: Write> Human<W> {
         if s.interrupted {
             write!(self.out, ", interrupted")?;
         }
-        write!(self.out, "; {}, {}", count(s.executions, "execution"), count(s.steps, "step"))?;
+        if self.command != "vectors" {
+            write!(self.out, "; {}, {}", count(s.executions, "execution"), count(s.steps, "step"))?;
+        }
         if let Some(t) = s.seconds {
             write!(self.out, ", {t:.1} s")?;
         }
@@ -229,6 +248,7 @@ impl<W: Write> Sink for Human<W> {
             }
             RunEvent::Replay(r) => self.replay(r)?,
             RunEvent::Shrink(s) => self.shrink(s)?,
+            RunEvent::Vector(v) => self.vector(v)?,
             RunEvent::Text { lines } => {
                 for l in lines {
                     writeln!(self.out, "{l}")?;

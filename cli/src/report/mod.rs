@@ -230,6 +230,32 @@ pub struct ShrinkLine {
     pub file: String,
 }
 
+/// A file of vectors.
+#[derive(Serialize, Clone, Debug)]
+pub struct VectorLine {
+    /// Its name.
+    pub file: &'static str,
+    /// Rows.
+    pub rows: u64,
+    /// Rows that differ.
+    pub mismatches: u64,
+    /// The first differences.
+    pub first: Vec<Difference>,
+}
+
+/// A cell that is not what was computed.
+#[derive(Serialize, Clone, Debug)]
+pub struct Difference {
+    /// Line of the file, from 1; 0 for a row that is not there.
+    pub line: u64,
+    /// Column.
+    pub column: &'static str,
+    /// What the file says.
+    pub expected: String,
+    /// What was computed.
+    pub computed: String,
+}
+
 /// Last line of a run.
 #[derive(Serialize, Clone, Debug, Default)]
 pub struct Summary {
@@ -237,13 +263,13 @@ pub struct Summary {
     pub ok: bool,
     /// Exit code.
     pub exit: u8,
-    /// Pieces of work done: (case, rule set) pairs, mutants, replays.
+    /// Pieces of work done: (case, rule set) pairs, mutants, replays, files of vectors.
     pub done: u64,
     /// Pieces of work selected.
     pub selected: u64,
-    /// Results that are as declared.
+    /// Results that are as declared; rows of vectors that agree.
     pub as_declared: u64,
-    /// Violations that are not declared.
+    /// Violations that are not declared; rows of vectors that differ.
     pub undeclared: u64,
     /// Declared violations that did not happen.
     pub missing: u64,
@@ -280,6 +306,8 @@ pub enum RunEvent {
     Replay(ReplayLine),
     /// A shrunk finding.
     Shrink(ShrinkLine),
+    /// A file of vectors.
+    Vector(VectorLine),
     /// A timeline or an explanation, as text lines.
     Text {
         /// Lines.

@@ -14,6 +14,9 @@ pub mod ratelimited;
 pub mod surroundings;
 pub mod throttle;
 
+#[cfg(test)]
+mod tests;
+
 pub use folio::*;
 
 /// `PAGE_SIZE`, in bytes.
