@@ -53,6 +53,7 @@ fn main() {
     table(&mut out, "CASES", &corpus.join("cases"), "kdl");
     table(&mut out, "RULES", &corpus.join("rules"), "kdl");
     table(&mut out, "VECTORS", &corpus.join("vectors"), "csv");
+    table(&mut out, "SCENARIOS", &corpus.join("scenarios"), "kdl");
     let linux = var("CARGO_MANIFEST_DIR").join("../model/src/linux");
     println!("cargo::rerun-if-changed={}", linux.display());
     let mut names = BTreeSet::new();

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use wbexplore::simulate::Axis;
 
 /// Judges changes to the concurrency rules of Linux cgroup writeback.
 #[derive(Parser, Debug)]
@@ -33,6 +34,10 @@ pub enum Command {
     Explain(Explain),
     /// Recompute recorded results of the kernel's arithmetic and compare
     Vectors(Vectors),
+    /// Run scenarios in virtual time and hold what they show against their bands
+    Simulate(Simulate),
+    /// Run a scenario with other values of one or two properties
+    Sweep(Sweep),
 }
 
 /// Flags of output, common to all verbs.
@@ -194,6 +199,72 @@ pub struct Vectors {
     pub out: Output,
 }
 
+/// `wbcheck simulate`
+#[derive(Args, Debug)]
+pub struct Simulate {
+    /// Scenario by name or file; may be repeated
+    #[arg(long = "scenario", value_name = "SCENARIO", required_unless_present = "all")]
+    pub scenarios: Vec<String>,
+    /// All built-in scenarios
+    #[arg(long)]
+    pub all: bool,
+    /// Variant by name, or knobs as flush=always,foreign=skip-bdev or with a path as memcg.job.max=4GB; may be repeated [default: all variants]
+    #[arg(long = "policy", value_name = "POLICY")]
+    pub policies: Vec<String>,
+    /// Write plots of each variant's first seed as SVG
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
+    /// Write time series of each variant's first seed as CSV and JSON
+    #[arg(long, value_name = "DIR")]
+    pub series: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub seeds: Seeds,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: Output,
+}
+
+/// `wbcheck sweep`
+#[derive(Args, Debug)]
+pub struct Sweep {
+    /// Scenario by name or file
+    #[arg(long, value_name = "SCENARIO")]
+    pub scenario: String,
+    /// Variant to begin with, or knobs, as in simulate [default: the scenario as it stands]
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
+    /// Property and its values; once or twice
+    #[arg(long = "over", value_name = "PATH=V1,V2,...", required = true, value_parser = axis)]
+    pub over: Vec<Axis>,
+    /// What to show of each run
+    #[arg(long, value_name = "METRIC")]
+    pub metric: String,
+    /// Write a plot as SVG
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub seeds: Seeds,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: Output,
+}
+
+/// Flags of seeds and threads.
+#[derive(Args, Debug, Clone)]
+pub struct Seeds {
+    /// First seed
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Number of seeds, of which the median counts [default: what the scenario asks for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: Option<u32>,
+    /// Threads [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+}
+
 /// Form of the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Format {
@@ -281,6 +352,12 @@ pub enum Listed {
     Operations,
     /// Schedulers
     Schedulers,
+    /// Built-in scenarios and their variants
+    Scenarios,
+    /// Knobs of policies and their values
+    Policies,
+    /// Metrics of simulations
+    Metrics,
 }
 
 /// Part `index` (from 0) of `of`.
@@ -298,6 +375,10 @@ fn shard(s: &str) -> Result<Shard, String> {
         Some((i, n)) if i >= 1 && i <= n => Ok(Shard { index: i - 1, of: n }),
         _ => Err("expected i/n with 1 <= i <= n, as in 2/4".into()),
     }
+}
+
+fn axis(s: &str) -> Result<Axis, String> {
+    Axis::parse(s).ok_or_else(|| "expected a path and values, as in disk.nvme.write=1GB/s,2GB/s".into())
 }
 
 fn seconds(s: &str) -> Result<f64, String> {

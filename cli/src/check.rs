@@ -126,7 +126,7 @@ pub fn run(a: &args::Check, sink: &mut dyn Sink) -> Result<Exit, Early> {
         meter.begin(&format!("{} under {}", subjects[s].case.name, rules[r].set.name));
         Some(explore(&subjects[s].case, &rules[r].set, plans[s].clone(), &a.work, &a.out))
     };
-    pool::run(run::jobs(&a.work), items.len(), &work, &mut |i, done: Done| {
+    pool::run(run::jobs(a.work.jobs), items.len(), &work, &mut |i, done: Done| {
         let (s, r) = items[i];
         meter.end(&format!("{} under {}", subjects[s].case.name, rules[r].set.name));
         match meter.aside(|| tally.add(&subjects[s], &rules[r], &done, sink)) {

@@ -1,4 +1,4 @@
-//! Cases and rule sets by name or path: the built-in corpus, and files.
+//! Cases, rule sets and scenarios by name or path: the built-in corpus, and files.
 
 use crate::problem::Problem;
 use std::path::Path;
@@ -6,6 +6,7 @@ use wbmodel::cases::{self, Case, Finding, RuleSet, Span};
 use wbmodel::mutants;
 use wbmodel::oracles;
 use wbmodel::rules::Rules;
+use wbmodel::scenarios::{self, Scenario};
 use wbmodel::text::{nearest, read_text};
 
 mod built_in {
@@ -126,4 +127,19 @@ pub fn rules(name: &str) -> Result<RuleSet, Problem> {
         }
         None => Ok(set),
     }
+}
+
+/// Names of the built-in scenarios, in order.
+pub fn scenario_names() -> impl Iterator<Item = &'static str> {
+    built_in::SCENARIOS.iter().map(|s| s.0)
+}
+
+/// A scenario by name or path.
+pub fn scenario(name: &str) -> Result<Scenario, Problem> {
+    let (file, text) = match built_in::SCENARIOS.iter().find(|s| s.0 == name) {
+        Some((stem, text)) => (format!("corpus/scenarios/{stem}.kdl"), (*text).to_string()),
+        None if is_path(name) => (name.to_string(), read_text(Path::new(name))?),
+        None => return Err(Problem::unknown("scenario", name, scenario_names(), "scenarios")),
+    };
+    scenarios::parse(&file, &text).map_err(|e| Problem::File(Box::new(e)))
 }

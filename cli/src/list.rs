@@ -11,11 +11,24 @@ use wbmodel::cases::{OPS, OpInfo, SETUP, TASK, TEARDOWN};
 use wbmodel::mutants::TABLE;
 use wbmodel::oracles::{INVARIANTS, NOT_REQUIRED, Status};
 use wbmodel::rules::Rules;
+use wbmodel::scenarios::KINDS;
+use wbmodel::sim::{METRICS, Of};
 
 /// Runs the verb.
 pub fn run(a: &args::List, sink: &mut dyn Sink) -> Result<Exit, Early> {
     say(sink, run::header("list", None, Vec::new(), 0))?;
-    let all = [Listed::Cases, Listed::Rules, Listed::Invariants, Listed::Mutants, Listed::Switches, Listed::Operations, Listed::Schedulers];
+    let all = [
+        Listed::Cases,
+        Listed::Rules,
+        Listed::Invariants,
+        Listed::Mutants,
+        Listed::Switches,
+        Listed::Operations,
+        Listed::Schedulers,
+        Listed::Scenarios,
+        Listed::Policies,
+        Listed::Metrics,
+    ];
     for what in all.into_iter().filter(|w| a.what.is_none_or(|x| x == *w)) {
         for item in items(what)? {
             say(sink, RunEvent::Item(item))?;
@@ -63,7 +76,30 @@ fn items(what: Listed) -> Result<Vec<Item>, Early> {
             let ours = SEARCHES.iter().map(|(name, about)| item("scheduler", name, (*about).to_string()));
             ours.chain(SCHEDULERS.iter().map(|(name, about)| item("scheduler", name, format!("with --engine shuttle: {about}")))).collect()
         }
+        Listed::Scenarios => {
+            let mut out = Vec::new();
+            for name in corpus::scenario_names() {
+                let s = corpus::scenario(name)?;
+                let variants: Vec<String> = s.all_variants().into_iter().map(|v| v.name).collect();
+                out.push(item("scenario", name, format!("{} ({})", s.about, variants.join(", "))));
+            }
+            out
+        }
+        Listed::Policies => {
+            let knobs = KINDS.iter().filter(|k| k.0 == "policy").flat_map(|k| k.1);
+            knobs.map(|(name, what)| item("policy", name, (*what).to_string())).collect()
+        }
+        Listed::Metrics => METRICS.iter().map(|m| item("metric", m.name, format!("{} (of {})", m.about, whose(m.of)))).collect(),
     })
+}
+
+/// What has a metric.
+fn whose(of: Of) -> &'static str {
+    match of {
+        Of::Machine => "the machine",
+        Of::Task => "each task, as task.metric, and of all writers together",
+        Of::File => "each file, as file.metric",
+    }
 }
 
 /// An operation's parameters, what it does, and where it may stand.

@@ -8,13 +8,17 @@ mod explain;
 mod finding;
 mod list;
 mod mutants;
+mod plot;
 mod pool;
 mod problem;
 mod progress;
 mod replay;
 mod report;
 mod run;
+mod series;
 mod shrink;
+mod simulate;
+mod sweep;
 mod vectors;
 
 use args::{Cli, Command};
@@ -89,6 +93,8 @@ fn dispatch(cli: Result<Cli, clap::Error>) -> Result<Exit, Early> {
         Command::Shrink(a) => &a.out,
         Command::Explain(a) => &a.out,
         Command::Vectors(a) => &a.out,
+        Command::Simulate(a) => &a.out,
+        Command::Sweep(a) => &a.out,
     };
     let mut sink = report::sink(out, io::stdout());
     match &cli.command {
@@ -99,5 +105,7 @@ fn dispatch(cli: Result<Cli, clap::Error>) -> Result<Exit, Early> {
         Command::Shrink(a) => shrink::run(a, &mut *sink),
         Command::Explain(a) => explain::run(a, &mut *sink),
         Command::Vectors(a) => vectors::run(a, &mut *sink),
+        Command::Simulate(a) => simulate::run(a, &mut *sink),
+        Command::Sweep(a) => sweep::run(a, &mut *sink),
     }
 }

@@ -90,7 +90,7 @@ pub fn run(a: &args::Mutants, sink: &mut dyn Sink) -> Result<Exit, Early> {
         meter.begin(rows[i].id);
         Some(hunt.hunt(rows[i]))
     };
-    pool::run(run::jobs(&a.work), rows.len(), &work, &mut |i, o: Outcome| {
+    pool::run(run::jobs(a.work.jobs), rows.len(), &work, &mut |i, o: Outcome| {
         meter.end(rows[i].id);
         sum.done += 1;
         sum.executions += o.executions;
@@ -152,7 +152,7 @@ impl Hunt<'_> {
             meter.begin(&format!("baseline {} under {}", self.subjects[s].case.name, self.bases[b].name));
             Some(self.baseline(b, s))
         };
-        pool::run(run::jobs(&self.a.work), items.len(), &work, &mut |i, x: Baseline| {
+        pool::run(run::jobs(self.a.work.jobs), items.len(), &work, &mut |i, x: Baseline| {
             meter.end("baseline");
             all[items[i].0][items[i].1] = Some(x);
             true

@@ -1,6 +1,6 @@
 //! What all verbs share: the context of a run, its clock, its stop button, and where findings go.
 
-use crate::args::{Engine, Output, Shard, Work};
+use crate::args::{Engine, Output, Seeds, Shard, Work};
 use crate::corpus::Subject;
 use crate::problem::Problem;
 use crate::report::{Header, RunEvent, SCHEMA, Sink};
@@ -13,6 +13,7 @@ use wbexplore::plan::{self, Plan, SEARCHES, Wish};
 use wbexplore::shuttle::SCHEDULERS;
 use wbexplore::verdict::Found;
 use wbmodel::cases::{self, Case, Finding, RuleSet};
+use wbmodel::scenarios::EditError;
 use wbmodel::text::LoadError;
 
 /// Set by Ctrl-C: everything stops at its next execution.
@@ -39,6 +40,12 @@ pub enum Early {
 impl From<Problem> for Early {
     fn from(p: Problem) -> Early {
         Early::Problem(p)
+    }
+}
+
+impl From<EditError> for Early {
+    fn from(e: EditError) -> Early {
+        Early::Problem(Problem::new(e.message, e.help.unwrap_or_else(|| "`wbcheck list policies` shows the knobs of policies".to_string())))
     }
 }
 
@@ -112,6 +119,14 @@ pub fn wish(work: &Work) -> Wish {
     Wish { engine: work.engine.into(), search: work.scheduler.clone(), seed: work.seed, max_executions: work.max_executions }
 }
 
+/// First line of a run that simulates.
+pub fn header_of_simulation(command: &'static str, seeds: &Seeds, policies: Vec<String>, scenarios: usize) -> RunEvent {
+    match header(command, None, policies, scenarios) {
+        RunEvent::Header(h) => RunEvent::Header(Header { engine: "simulation", seed: seeds.seed, ..h }),
+        other => other,
+    }
+}
+
 /// The plan for a case.
 pub fn plan(subject: &Subject, wish: &Wish) -> Result<Plan, Problem> {
     Plan::of(&subject.case.search, wish).map_err(|e| {
@@ -125,9 +140,9 @@ pub fn plan(subject: &Subject, wish: &Wish) -> Result<Plan, Problem> {
     })
 }
 
-/// Number of threads.
-pub fn jobs(work: &Work) -> usize {
-    work.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+/// Number of threads: as asked for, or one a core.
+pub fn jobs(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
 /// Where findings are written.
@@ -196,6 +211,15 @@ fn quote(s: &str) -> String {
 /// A name as part of a file name.
 pub fn file_name(s: &str) -> String {
     s.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}
+
+/// Writes a file into a folder, which is made if it is not there; `flag` is where the user named it.
+pub fn write_into(dir: &Path, name: &str, text: &str, flag: &str) -> Result<PathBuf, Problem> {
+    let path = dir.join(name);
+    let cannot = |path: &Path, e: io::Error| Problem::new(format!("{}: {e}", path.display()), format!("{flag} DIR names a folder that can be written"));
+    std::fs::create_dir_all(dir).map_err(|e| cannot(dir, e))?;
+    std::fs::write(&path, text).map_err(|e| cannot(&path, e))?;
+    Ok(path)
 }
 
 /// Path for the shrunk form of a finding.

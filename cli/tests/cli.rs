@@ -329,7 +329,16 @@ fn list_shows_what_other_commands_accept() {
     let r = wbcheck(&d, &["list", "--format", "json"]);
     assert_eq!(r.code, 0);
     let items = lines(&r.out, "item");
-    for (kind, name) in [("rules", "tree-until-release"), ("invariant", "LT-LOOK-3"), ("mutant", "V2-M25"), ("switch", "R-TREE-OUT"), ("scheduler", "dpor")] {
+    for (kind, name) in [
+        ("rules", "tree-until-release"),
+        ("invariant", "LT-LOOK-3"),
+        ("mutant", "V2-M25"),
+        ("switch", "R-TREE-OUT"),
+        ("scheduler", "dpor"),
+        ("scenario", "memcg-overshoot"),
+        ("policy", "flush"),
+        ("metric", "max_stall_ms"),
+    ] {
         assert!(items.iter().any(|i| i["kind"] == kind && i["name"] == name), "{kind} {name}");
     }
     assert_eq!(wbcheck(&d, &["explain", "LT-LOOK-3"]).code, 0);
@@ -379,4 +388,119 @@ fn vectors_that_differ_are_shown_and_files_that_are_none_refused() {
     refused(&run(&dir("bytes", file, &[GOOD.as_bytes(), b"1,\xff,2\n"].concat()), "human"), &["dirty_poll_interval.csv:4", "UTF-8"]);
     refused(&run(&dir("word", file, GOOD.replace("0,8,2", "0,eight,2").as_bytes()), "human"), &["dirty_poll_interval.csv:3", "thresh_pages"]);
     refused(&run("nowhere", "human"), &["nowhere"]);
+}
+
+const SCENARIO: &str = r#"schema 1
+scenario "tiny" duration="3s" seeds=3 { about "a"; source "b"; }
+machine memory="1GiB" cpus=2
+memcg "job" max="64MiB"
+disk "d" write="50MB/s"
+fs "f" disk="d"
+file "out" fs="f" size="256MiB"
+writer "w" memcg="job" file="out" block="64KiB" copy="500MB/s"
+variant "ratelimited"
+variant "always" { set "policy.flush" "always"; }
+expect "ratelimited" "peak_dirty_pages" low=1 seed="some"
+expect "always" "peak_dirty_pages" relative-to="ratelimited" high=1 seed="not more"
+"#;
+
+fn simulate(d: &TempDir, text: &str, more: &[&str]) -> Ran {
+    let file = write(d, "tiny.kdl", text);
+    let args: Vec<&str> = ["simulate", "--scenario", file.to_str().unwrap()].iter().chain(more).copied().collect();
+    wbcheck(d, &args)
+}
+
+#[test]
+fn scenarios_are_held_against_their_bands() {
+    let d = temp();
+    let r = simulate(&d, SCENARIO, &["--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let variants = lines(&r.out, "scenario");
+    assert_eq!(variants.iter().map(|v| v["policy"].as_str().unwrap()).collect::<Vec<_>>(), ["ratelimited", "always"]);
+    assert_eq!(lines(&r.out, "run").len(), 6);
+    for v in &variants {
+        for field in ["scenario", "policy", "seed", "peak_dirty_pages", "limit_pages", "max_stall_ms", "p99_write_ms", "w.worst_lag_ms", "device_written_pages"]
+        {
+            assert!(v.get(field).is_some(), "{field}");
+        }
+        for field in ["metric", "seed_value", "low", "high", "ok"] {
+            assert!(v["expect"][0].get(field).is_some(), "{field}");
+        }
+    }
+    assert_eq!(lines(&r.out, "summary")[0]["ok"], true);
+
+    let r = simulate(&d, &SCENARIO.replace("low=1 ", "high=1 "), &[]);
+    assert_eq!(r.code, 1, "{}", r.out);
+    assert!(r.out.contains("OUTSIDE") && r.out.contains("1 outside of a band"), "{}", r.out);
+    let r = simulate(&d, &SCENARIO.replace("low=1 ", "low=1 unmet=\"no\" "), &[]);
+    assert_eq!(r.code, 1, "{}", r.out);
+    assert!(r.out.contains("NO LONGER OUTSIDE"), "{}", r.out);
+}
+
+#[test]
+fn simulations_depend_on_the_seed_and_on_nothing_else() {
+    let d = temp();
+    let run = |jobs: &str| simulate(&d, SCENARIO, &["--format", "json", "--no-times", "--jobs", jobs]).out;
+    assert_eq!(run("1"), run("4"));
+}
+
+#[test]
+fn a_policy_may_be_a_variant_or_knobs() {
+    let d = temp();
+    let policies = |p: &str| lines(&simulate(&d, SCENARIO, &["--format", "json", "--seeds", "1", "--policy", p]).out, "scenario");
+    assert_eq!(policies("always")[0]["expect"][0]["status"], "not-judged");
+    let knobs = policies("flush=atomic-per-memcg,memcg.job.max=32MiB");
+    assert_eq!((knobs.len(), &knobs[0]["policy"]), (1, &Value::from("flush=atomic-per-memcg,memcg.job.max=32MiB")));
+    assert_eq!(knobs[0]["stat_flushes"], 0.0);
+}
+
+#[test]
+fn plots_and_series_are_written() {
+    let d = temp();
+    let r = simulate(&d, SCENARIO, &["--seeds", "1", "--policy", "always", "--plot", "plots", "--series", "series"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    for plot in ["memcg", "machine", "pauses", "lag", "latency", "device"] {
+        let svg = std::fs::read_to_string(d.path().join(format!("plots/tiny-always-{plot}.svg"))).expect(plot);
+        assert!(svg.starts_with("<svg"), "{plot}");
+    }
+    let csv = std::fs::read_to_string(d.path().join("series/tiny-always.csv")).unwrap();
+    assert!(csv.starts_with("at_us,dirty_pages,") && csv.lines().count() > 100, "{csv}");
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(d.path().join("series/tiny-always.json")).unwrap()).unwrap();
+    assert_eq!(json["tasks"][0]["name"], "w");
+}
+
+#[test]
+fn a_sweep_is_a_table() {
+    let d = temp();
+    let file = write(&d, "tiny.kdl", SCENARIO);
+    let sweep = |more: &[&str]| {
+        let args = ["sweep", "--scenario", file.to_str().unwrap(), "--seeds", "1", "--metric", "limit_pages", "--over"];
+        wbcheck(&d, &args.iter().chain(more).copied().collect::<Vec<_>>())
+    };
+    let r = sweep(&["memcg.job.max=32MiB,64MiB", "--over", "policy.flush=always,ratelimited", "--format", "json"]);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    let points = lines(&r.out, "sweep");
+    assert_eq!(points.len(), 4);
+    assert_eq!(points[3]["over"][0][1], "64MiB");
+    assert!(points[0]["value"].as_f64().unwrap() < points[3]["value"].as_f64().unwrap());
+    let r = sweep(&["memcg.job.max=32MiB,64MiB", "--plot", "p"]);
+    assert!(r.out.contains("  32MiB") && d.path().join("p/tiny-base-limit_pages.svg").exists(), "{}", r.out);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_a_suggestion() {
+    let d = temp();
+    let file = write(&d, "tiny.kdl", SCENARIO);
+    let file = file.to_str().unwrap();
+    refused(&wbcheck(&d, &["simulate", "--scenario", "memcg-overshot"]), &["no scenario called `memcg-overshot`", "did you mean `memcg-overshoot`?"]);
+    refused(&wbcheck(&d, &["simulate", "--scenario", file, "--policy", "allways"]), &["no variant called `allways`", "ratelimited, always"]);
+    refused(&wbcheck(&d, &["simulate", "--scenario", file, "--policy", "flush=often"]), &["`often` is not a flush policy"]);
+    refused(&wbcheck(&d, &["sweep", "--scenario", file, "--metric", "x", "--over", "machine.cpus=1"]), &["no metric called `x`"]);
+    refused(&wbcheck(&d, &["sweep", "--scenario", file, "--metric", "limit_pages", "--over", "machine.cpu=1"]), &["did you mean `machine.cpus`?"]);
+    for bad in [&["simulate"][..], &["simulate", "--all", "--seeds", "0"], &["sweep", "--scenario", file, "--metric", "limit_pages", "--over", "machine.cpus"]]
+    {
+        assert_eq!(wbcheck(&d, bad).code, 2, "{bad:?}");
+    }
+    let bad = write(&d, "bad.kdl", SCENARIO.replace("\"50MB/s\"", "50"));
+    refused(&wbcheck(&d, &["simulate", "--scenario", bad.to_str().unwrap()]), &["`50` has no unit", "bad.kdl:5:10"]);
 }

@@ -1,6 +1,7 @@
 //! Text for reading.
 
 use super::matrix::Matrix;
+use super::scenario::{Bands, SweepTable};
 use super::style::Style;
 use super::{CaseLine, Header, MutantLine, MutantStatus, ReplayLine, ResultLine, RunEvent, ShrinkLine, Sink, Sizes, Status, Summary, VectorLine};
 use std::io::{self, Write};
@@ -11,6 +12,8 @@ pub struct Human<W> {
     out: W,
     style: Style,
     matrix: Matrix,
+    bands: Bands,
+    sweep: SweepTable,
     declared: Vec<ResultLine>,
     cases: Vec<CaseLine>,
     last_kind: &'static str,
@@ -20,7 +23,17 @@ pub struct Human<W> {
 impl<W: Write> Human<W> {
     /// Writes to `out`.
     pub fn new(out: W, style: Style) -> Human<W> {
-        Human { out, style, matrix: Matrix::default(), declared: Vec::new(), cases: Vec::new(), last_kind: "", command: "" }
+        Human {
+            out,
+            style,
+            matrix: Matrix::default(),
+            bands: Bands::default(),
+            sweep: SweepTable::default(),
+            declared: Vec::new(),
+            cases: Vec::new(),
+            last_kind: "",
+            command: "",
+        }
     }
 
     fn header(&mut self, h: &Header) -> io::Result<()> {
@@ -28,9 +41,10 @@ impl<W: Write> Human<W> {
         let commit = h.commit.map_or(String::new(), |c| format!(" (commit {c})"));
         write!(self.out, "wbcheck {}{commit} {}", h.version, h.command)?;
         if h.cases > 0 {
-            write!(self.out, ": {}", count(h.cases as u64, "case"))?;
+            let simulates = matches!(h.command, "simulate" | "sweep");
+            write!(self.out, ": {}", count(h.cases as u64, if simulates { "scenario" } else { "case" }))?;
             if !h.rules.is_empty() {
-                write!(self.out, ", rules {}", h.rules.join(", "))?;
+                write!(self.out, ", {} {}", if simulates { "policy" } else { "rules" }, h.rules.join(", "))?;
             }
         }
         write!(self.out, ", engine {}, seed {}", h.engine, h.seed)?;
@@ -171,7 +185,13 @@ impl<W: Write> Human<W> {
             }
         }
         self.explored()?;
+        for l in self.sweep.lines(self.style) {
+            writeln!(self.out, "{l}")?;
+        }
+        let simulates = matches!(self.command, "simulate" | "sweep");
         let verdict = match (self.command, s.exit) {
+            ("simulate", 0) => self.style.good("all within their bands"),
+            ("simulate", 1) => self.style.bad("NOT all as expected"),
             ("check" | "mutants", 0) => self.style.good("all as declared"),
             ("check" | "mutants", 1) => self.style.bad("NOT as declared"),
             ("vectors", 0) => self.style.good("all rows agree"),
@@ -186,9 +206,11 @@ impl<W: Write> Human<W> {
         let undeclared = match self.command {
             "replay" => "violated",
             "vectors" => "rows different",
+            "simulate" | "sweep" => "outside of a band or violated",
             _ => "violated and not declared",
         };
-        for (n, what) in [(s.undeclared, undeclared), (s.missing, "declared and not violated"), (s.vacuous, "vacuous"), (s.budget, "out of budget")] {
+        let missing = if simulates { "within a band declared out of reach" } else { "declared and not violated" };
+        for (n, what) in [(s.undeclared, undeclared), (s.missing, missing), (s.vacuous, "vacuous"), (s.budget, "out of budget")] {
             if n > 0 {
                 write!(self.out, ", {n} {what}")?;
             }
@@ -196,8 +218,10 @@ impl<W: Write> Human<W> {
         if s.interrupted {
             write!(self.out, ", interrupted")?;
         }
-        if self.command != "vectors" {
-            write!(self.out, "; {}, {}", count(s.executions, "execution"), count(s.steps, "step"))?;
+        match self.command {
+            "vectors" => {}
+            "simulate" | "sweep" => write!(self.out, "; {}, {}", count(s.executions, "run"), count(s.steps, "page"))?,
+            _ => write!(self.out, "; {}, {}", count(s.executions, "execution"), count(s.steps, "step"))?,
         }
         if let Some(t) = s.seconds {
             write!(self.out, ", {t:.1} s")?;
@@ -249,6 +273,13 @@ impl<W: Write> Sink for Human<W> {
             RunEvent::Replay(r) => self.replay(r)?,
             RunEvent::Shrink(s) => self.shrink(s)?,
             RunEvent::Vector(v) => self.vector(v)?,
+            RunEvent::Scenario(line) => {
+                for l in self.bands.lines(line, self.style) {
+                    writeln!(self.out, "{l}")?;
+                }
+            }
+            RunEvent::Run(_) => {}
+            RunEvent::Sweep(line) => self.sweep.add(line),
             RunEvent::Text { lines } => {
                 for l in lines {
                     writeln!(self.out, "{l}")?;

@@ -5,6 +5,7 @@
 mod human;
 mod json;
 mod matrix;
+mod scenario;
 mod style;
 
 use serde::Serialize;
@@ -12,6 +13,7 @@ use std::io::{self, Write};
 
 pub use human::Human;
 pub use json::Json;
+pub use scenario::{Band, BandStatus, ScenarioLine, SeedLine, SweepLine};
 pub use style::Style;
 
 /// Version of the JSON lines.
@@ -161,7 +163,7 @@ pub struct MutantLine {
 /// A line of `list`.
 #[derive(Serialize, Clone, Debug)]
 pub struct Item {
-    /// What it is: `case`, `rules`, `invariant`, `mutant`, `switch`, `scheduler`.
+    /// What it is: `case`, `rules`, `invariant`, `mutant`, `switch`, `scheduler`, `scenario`, `policy`, `metric`.
     pub kind: &'static str,
     /// Name that other commands accept.
     pub name: String,
@@ -263,15 +265,15 @@ pub struct Summary {
     pub ok: bool,
     /// Exit code.
     pub exit: u8,
-    /// Pieces of work done: (case, rule set) pairs, mutants, replays, files of vectors.
+    /// Pieces of work done: (case, rule set) pairs, mutants, replays, files of vectors, simulations.
     pub done: u64,
     /// Pieces of work selected.
     pub selected: u64,
-    /// Results that are as declared; rows of vectors that agree.
+    /// Results that are as declared; rows of vectors that agree; bands that are kept.
     pub as_declared: u64,
-    /// Violations that are not declared; rows of vectors that differ.
+    /// Violations that are not declared; rows of vectors that differ; bands that are not kept.
     pub undeclared: u64,
-    /// Declared violations that did not happen.
+    /// Declared violations that did not happen, bands kept that are declared not to be.
     pub missing: u64,
     /// Pieces of work that did not reach what they must reach.
     pub vacuous: u64,
@@ -279,9 +281,9 @@ pub struct Summary {
     pub budget: u64,
     /// Stopped by the user.
     pub interrupted: bool,
-    /// Executions.
+    /// Executions; of simulations, runs.
     pub executions: u64,
-    /// Steps.
+    /// Steps; of simulations, pages dirtied.
     pub steps: u64,
     /// Time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -308,6 +310,12 @@ pub enum RunEvent {
     Shrink(ShrinkLine),
     /// A file of vectors.
     Vector(VectorLine),
+    /// A variant of a scenario, with the bands for it.
+    Scenario(ScenarioLine),
+    /// One seed of a variant.
+    Run(SeedLine),
+    /// One combination of values of a sweep.
+    Sweep(SweepLine),
     /// A timeline or an explanation, as text lines.
     Text {
         /// Lines.
