@@ -126,12 +126,6 @@ impl Policy {
             rules: Rules::mainline(),
         }
     }
-
-    /// Does a foreign flush find a wb that was killed and has dirty inodes?
-    pub fn finds_dying(&self) -> bool {
-        use crate::rules::{LookId, TreeOut};
-        self.rules.look_id == LookId::WbList || self.rules.tree_out == TreeOut::Release
-    }
 }
 
 impl Default for Policy {

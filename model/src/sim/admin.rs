@@ -105,9 +105,10 @@ async fn cleanup_offline_cgwbs(w: Rc<World>, memcg: MemcgId) {
         if w.st.borrow().wbs[wb as usize].has_dirty_io() {
             continue;
         }
+        // `b_attached` has the inode that became clean last at its head.
         let inodes: Vec<u32> = {
             let st = w.st.borrow();
-            (0..st.inodes.len() as u32).filter(|i| st.inodes[*i as usize].wb == Some(wb)).collect()
+            (0..st.inodes.len() as u32).rev().filter(|i| st.inodes[*i as usize].wb == Some(wb)).collect()
         };
         let to = w.st.borrow().live(memcg);
         for (batch, chunk) in inodes.chunks(SWITCH_BATCH as usize).enumerate() {
@@ -128,14 +129,14 @@ async fn cleanup_offline_cgwbs(w: Rc<World>, memcg: MemcgId) {
     }
 }
 
-/// syncfs(2): every wb writes what is dirty now, and the caller waits for all of it.
+/// syncfs(2): every wb writes what is dirty now, then the caller waits for all pages on their way.
 async fn sync(w: &Rc<World>, fs: usize) {
     let wbs: Vec<u32> = {
         let st = w.st.borrow();
         st.bdis[fs].wbs.iter().copied().filter(|wb| st.wbs[*wb as usize].has_dirty_io()).collect()
     };
     for &wb in &wbs {
-        w.queue_work(wb, Work { nr_pages: i64::MAX, reason: Reason::Sync, sync: true, only: None, asked_by: None });
+        w.queue_work(wb, Work { nr_pages: i64::MAX, reason: Reason::Sync, sync: true, for_sync: true, only: None, asked_by: None });
     }
     for wb in wbs {
         loop {
@@ -148,6 +149,20 @@ async fn sync(w: &Rc<World>, fs: usize) {
                 break;
             }
             w.engine.sleep(1_000_000).await;
+        }
+    }
+    let inodes = w.st.borrow().inodes.len();
+    for inode in 0..inodes {
+        loop {
+            {
+                let st = w.st.borrow();
+                let i = &st.inodes[inode];
+                if i.fs as usize != fs || i.pages.writeback() == 0 {
+                    break;
+                }
+                w.engine.enlist(&i.sync_wait);
+            }
+            w.engine.suspend().await;
         }
     }
 }

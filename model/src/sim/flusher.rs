@@ -79,13 +79,13 @@ async fn wb_check_old_data_flush(w: &Rc<World>, wb: WbId) {
         st.global.dirty + inodes
     };
     if nr_pages > 0 {
-        wb_writeback(w, wb, &mut Work { nr_pages: nr_pages as i64, reason: Reason::Periodic, sync: false, only: None, asked_by: None }).await;
+        wb_writeback(w, wb, &mut Work { nr_pages: nr_pages as i64, reason: Reason::Periodic, sync: false, for_sync: false, only: None, asked_by: None }).await;
     }
 }
 
 async fn wb_check_background_flush(w: &Rc<World>, wb: WbId) {
     if wb_over_bg_thresh(&WbView::flusher(w, wb)).await {
-        wb_writeback(w, wb, &mut Work { nr_pages: i64::MAX, reason: Reason::Background, sync: false, only: None, asked_by: None }).await;
+        wb_writeback(w, wb, &mut Work { nr_pages: i64::MAX, reason: Reason::Background, sync: false, for_sync: false, only: None, asked_by: None }).await;
     }
 }
 
@@ -198,7 +198,7 @@ async fn writeback_sb_inodes(w: &Rc<World>, wb: WbId, work: &mut Work) -> u64 {
         let wrote = chunk.saturating_sub(left).max(0);
         work.nr_pages = work.nr_pages.saturating_sub(wrote);
         total += wrote as u64;
-        total += u64::from(w.st.borrow().inodes[inode as usize].pages.dirty() == 0);
+        total += u64::from(!w.st.borrow().inodes[inode as usize].is_dirty());
         requeue_inode(w, inode, left, cutoff, work.sync);
         if total > 0 && (time_after(w.jiffies(), start + hz / 10) || work.nr_pages <= 0) {
             break;
@@ -213,13 +213,13 @@ fn requeue_inode(w: &World, inode: InodeId, left: i64, cutoff: u64, sync: bool) 
     let i = &mut st.inodes[inode as usize];
     i.syncing = false;
     w.engine.wake_all(&i.sync_wait);
-    let to = if i.pages.dirty() == 0 {
+    let to = if !i.is_dirty() {
         On::None
     } else {
         if sync {
             i.dirtied_when = now;
         }
-        if left <= 0 && i.dirtied_when <= cutoff { On::MoreIo } else { On::Dirty }
+        if i.pages.dirty() > 0 && left <= 0 && i.dirtied_when <= cutoff { On::MoreIo } else { On::Dirty }
     };
     if to == On::Dirty {
         st.redirty_tail(inode, now);
@@ -253,7 +253,7 @@ async fn writeback_single_inode(w: &Rc<World>, inode: InodeId, nr_to_write: i64,
     };
     let mut votes = super::owner::Votes::begin(w, inode);
     let left = do_writepages(w, wb, inode, nr_to_write, work, cpu, &mut votes).await;
-    if work.sync {
+    if work.sync && !work.for_sync {
         // Integrity: wait for the pages too.
         loop {
             {
@@ -267,6 +267,8 @@ async fn writeback_single_inode(w: &Rc<World>, inode: InodeId, nr_to_write: i64,
             w.engine.suspend().await;
         }
     }
+    // What a completion changes from here on is not written with this round.
+    w.st.borrow_mut().inodes[inode as usize].dirty_sync = false;
     votes.end(w, inode);
     left
 }

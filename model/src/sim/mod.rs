@@ -194,6 +194,7 @@ fn make_files(world: &Rc<World>, file: usize) {
                 wb: None,
                 dirtied_when: 0,
                 on: On::None,
+                dirty_sync: false,
                 syncing: false,
                 pages: Default::default(),
                 size: pages_of(f.size_bytes),

@@ -39,6 +39,11 @@ impl World {
         self.scenario.writers.iter().map(|w| (w.block_bytes / PAGE_BYTES).max(1) + u64::from(w.metadata_pages)).sum()
     }
 
+    /// Is the state to be checked with this sample? The more inodes there are, the more rarely.
+    pub fn check_due(&self) -> bool {
+        let every = 1 + self.st.borrow().inodes.len() as u64 / 500;
+        (self.now() / super::world::SAMPLE_NS).is_multiple_of(every)
+    }
     /// Sums, recomputed from pages.
     pub fn check_state(&self) {
         let st = self.st.borrow();

@@ -4,7 +4,7 @@
 //! a file written from end to end is a handful of runs however large it is.
 //! Must not know: counters, wbs; its owner accounts what the methods report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Index of a memcg.
 pub type MemcgId = u32;
@@ -44,6 +44,8 @@ pub struct Extent {
 #[derive(Clone, Default, Debug)]
 pub struct Pages {
     runs: BTreeMap<u64, Run>,
+    /// Where runs that are [`State::Dirty`] begin: writeback looks for the next one of them.
+    to_write: BTreeSet<u64>,
     /// Pages that are [`State::Dirty`] or [`State::Redirtied`].
     dirty: u64,
     /// Pages that are [`State::Writeback`] or [`State::Redirtied`].
@@ -65,13 +67,24 @@ impl Pages {
         self.runs.len()
     }
 
+    fn insert(&mut self, start: u64, run: Run) {
+        self.runs.insert(start, run);
+        if run.state == State::Dirty {
+            self.to_write.insert(start);
+        }
+    }
+    fn remove(&mut self, start: u64) {
+        if self.runs.remove(&start).is_some_and(|r| r.state == State::Dirty) {
+            self.to_write.remove(&start);
+        }
+    }
     /// Makes a run begin at `at` if one covers it.
     fn split(&mut self, at: u64) {
         if let Some((&start, &run)) = self.runs.range(..at).next_back()
             && start + run.len > at
         {
-            self.runs.insert(start, Run { len: at - start, ..run });
-            self.runs.insert(at, Run { len: start + run.len - at, ..run });
+            self.insert(start, Run { len: at - start, ..run });
+            self.insert(at, Run { len: start + run.len - at, ..run });
         }
     }
     /// Puts a run in an empty stretch, as part of its neighbours if they are alike.
@@ -81,16 +94,16 @@ impl Pages {
             && s + r.len == start
             && (r.memcg, r.state) == (run.memcg, run.state)
         {
-            self.runs.remove(&s);
+            self.remove(s);
             (start, run.len) = (s, run.len + r.len);
         }
         if let Some(&r) = self.runs.get(&(start + run.len))
             && (r.memcg, r.state) == (run.memcg, run.state)
         {
-            self.runs.remove(&(start + run.len));
+            self.remove(start + run.len);
             run.len += r.len;
         }
-        self.runs.insert(start, run);
+        self.insert(start, run);
     }
     /// The run that covers `at`, cut to `[at, end)`.
     fn at(&self, at: u64, end: u64) -> Option<Run> {
@@ -125,7 +138,7 @@ impl Pages {
             };
             self.split(at);
             self.split(at + n);
-            self.runs.remove(&at);
+            self.remove(at);
             self.put(at, Run { len: n, memcg: owner, state });
             self.dirty += n;
             newly(Extent { start: at, len: n, memcg: owner }, was.is_none());
@@ -135,13 +148,14 @@ impl Pages {
 
     /// The first stretch of at most `max` dirty pages at or after `from` that are not under writeback, which becomes under writeback.
     pub fn start_writeback(&mut self, from: u64, max: u64) -> Option<Extent> {
-        let first = self.runs.range(..=from).next_back().filter(|(s, r)| *s + r.len > from).map(|(s, _)| *s).unwrap_or(from);
-        let (&start, &run) = self.runs.range(first..).find(|(_, r)| r.state == State::Dirty)?;
+        let covers = |s: &u64| self.runs.get(s).is_some_and(|r| s + r.len > from);
+        let start = self.to_write.range(..=from).next_back().copied().filter(covers).or_else(|| self.to_write.range(from..).next().copied())?;
+        let run = *self.runs.get(&start)?;
         let at = start.max(from);
         let n = (start + run.len - at).min(max);
         self.split(at);
         self.split(at + n);
-        self.runs.remove(&at);
+        self.remove(at);
         self.put(at, Run { len: n, memcg: run.memcg, state: State::Writeback });
         self.dirty -= n;
         self.writeback += n;
@@ -167,7 +181,7 @@ impl Pages {
             };
             self.split(at);
             self.split(at + run.len);
-            self.runs.remove(&at);
+            self.remove(at);
             self.put(at, Run { state, ..run });
             self.writeback -= run.len;
             if state == State::Clean {
@@ -190,7 +204,7 @@ impl Pages {
                 let n = run.len.min(left);
                 self.split(at);
                 self.split(at + n);
-                self.runs.remove(&at);
+                self.remove(at);
                 left -= n;
                 dropped(Extent { start: at, len: n, memcg: run.memcg });
             }
@@ -202,6 +216,7 @@ impl Pages {
     /// Truncation: forgets everything but what is under writeback, which becomes clean when that ends. Reports each stretch with
     /// whether it was dirty and whether it is out of memory.
     pub fn truncate(&mut self, mut gone: impl FnMut(Extent, bool, bool)) {
+        self.to_write.clear();
         for (start, run) in std::mem::take(&mut self.runs) {
             let extent = Extent { start, len: run.len, memcg: run.memcg };
             let dirty = matches!(run.state, State::Dirty | State::Redirtied);

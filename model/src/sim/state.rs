@@ -97,6 +97,8 @@ pub struct Work {
     pub reason: Reason,
     /// Integrity: everything that was dirty when it started.
     pub sync: bool,
+    /// syncfs(2): its caller waits for the pages itself, at the end.
+    pub for_sync: bool,
     /// Only this inode.
     pub only: Option<InodeId>,
     /// Who asked: a memcg, and the slot of its records.
@@ -174,6 +176,13 @@ impl Wb {
     }
 }
 
+impl Inode {
+    /// Has it pages or anything else to write?
+    pub fn is_dirty(&self) -> bool {
+        self.pages.dirty() > 0 || self.dirty_sync
+    }
+}
+
 /// An inode.
 #[derive(Debug)]
 pub struct Inode {
@@ -185,6 +194,8 @@ pub struct Inode {
     pub dirtied_when: u64,
     /// Where it is.
     pub on: On,
+    /// `I_DIRTY_SYNC`: there is something to write besides pages.
+    pub dirty_sync: bool,
     /// Is being written (`I_SYNC`).
     pub syncing: bool,
     /// Its pages in memory.

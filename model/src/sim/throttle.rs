@@ -14,6 +14,7 @@ use crate::linux::mm::page_writeback::limits::{BdiThrottle, Domain, Dtc, Sysctl,
 use crate::linux::mm::page_writeback::ratelimited::CpuRatelimit;
 use crate::linux::mm::page_writeback::surroundings::{MemcgPolicy, MemcgWbStats, TaskSurroundings, WbStatItem, WbSurroundings};
 use crate::policy::{FlushPolicy, ForeignPolicy, Freerun, Sizing};
+use crate::rules::{LookId, TreeOut};
 use std::rc::Rc;
 
 /// A wb as somebody sees it.
@@ -286,7 +287,8 @@ impl World {
         };
         match found {
             Some((wb, nr)) => {
-                let work = Work { nr_pages: nr as i64, reason: Reason::ForeignFlush, sync: false, only: None, asked_by: Some((memcg, Some(slot))) };
+                let work =
+                    Work { nr_pages: nr as i64, reason: Reason::ForeignFlush, sync: false, for_sync: false, only: None, asked_by: Some((memcg, Some(slot))) };
                 self.queue_work(wb, work);
             }
             None if self.policy.foreign == ForeignPolicy::OneInFlight && self.find(&self.st.borrow(), bdi, owner).is_some() => {}
@@ -301,13 +303,13 @@ impl World {
         if let Some(wb) = st.bdis[bdi].cgwb[owner as usize] {
             return Some(wb);
         }
-        if !self.policy.finds_dying() {
-            return None;
-        }
-        // A dying wb is found as long as it has something to write.
+        let rules = &self.policy.rules;
         st.bdis[bdi].wbs.iter().copied().find(|wb| {
             let w = &st.wbs[*wb as usize];
-            w.memcg == owner && w.dying && w.has_dirty_io()
+            // A wb is released when its last inode has gone.
+            let in_tree = rules.tree_out == TreeOut::Release && w.attached > 0;
+            let on_list = rules.look_id == LookId::WbList && w.has_dirty_io();
+            w.memcg == owner && w.dying && (in_tree || on_list)
         })
     }
     /// The owner's own counter, as foreign flushes are sized by: stale, and still once it is gone.
@@ -333,7 +335,14 @@ impl World {
             match ask {
                 Some((Some(wb), dirty, false)) => {
                     self.measure.borrow_mut().foreign_flushes += 1;
-                    let work = Work { nr_pages: dirty as i64, reason: Reason::ForeignFlush, sync: false, only: Some(inode), asked_by: Some((memcg, None)) };
+                    let work = Work {
+                        nr_pages: dirty as i64,
+                        reason: Reason::ForeignFlush,
+                        sync: false,
+                        for_sync: false,
+                        only: Some(inode),
+                        asked_by: Some((memcg, None)),
+                    };
                     self.queue_work(wb, work);
                     keep.push(inode);
                 }

@@ -114,7 +114,9 @@ impl World {
             Timer::Period(m) => self.period(m),
             Timer::Sample => {
                 self.sample();
-                self.check_state();
+                if self.check_due() {
+                    self.check_state();
+                }
                 self.arm(now + SAMPLE_NS, Timer::Sample);
             }
         }
@@ -129,13 +131,14 @@ impl World {
     }
     /// `wb_wakeup_delayed`: it is to run in `dirty_writeback_interval`, if it is not to run anyway.
     pub fn wakeup_delayed(&self, wb: WbId) {
+        self.run_later(&mut self.st.borrow_mut(), wb);
+    }
+    fn run_later(&self, st: &mut St, wb: WbId) {
         let interval = self.scenario.machine.dirty_writeback_centisecs * 10_000_000;
-        let mut st = self.st.borrow_mut();
         let w = &mut st.wbs[wb as usize];
         if w.due.is_none() && interval > 0 {
             let at = self.now() + interval;
             w.due = Some(at);
-            drop(st);
             self.arm(at, Timer::Flusher(wb));
         }
     }
@@ -372,7 +375,7 @@ impl World {
         // Completions run where the disk interrupts: a CPU that depends on the inode only.
         let cpu = inode as usize % st.nr_cpus as usize;
         let i = &mut st.inodes[inode as usize];
-        let Some(wb) = i.wb else { return };
+        let (Some(wb), fs) = (i.wb, i.fs) else { return };
         let before = i.pages.writeback();
         let mut clean = Vec::new();
         let memcg = i.pages.memcg_at(start);
@@ -382,6 +385,10 @@ impl World {
         let wakes = last && !i.sync_wait.is_empty();
         if wakes {
             self.engine.wake_all(&i.sync_wait);
+        }
+        if last && self.scenario.filesystems[fs as usize].dirty_sync_leftovers && !st.inodes[inode as usize].syncing {
+            // The size on the disk follows when the pages are there; that changes the inode once more.
+            self.mark_dirty_sync(&mut st, inode);
         }
         for e in clean {
             st.memcgs[e.memcg as usize].clean.push_back((inode, e.start, e.len));
@@ -404,6 +411,20 @@ impl World {
                 w.bw_due = Some(at);
                 drop(st);
                 self.arm(at, Timer::Bandwidth(wb));
+            }
+        }
+    }
+    /// `__mark_inode_dirty(I_DIRTY_SYNC)`
+    fn mark_dirty_sync(&self, st: &mut St, inode: InodeId) {
+        let jiffies = st.jiffies(self.now());
+        let i = &mut st.inodes[inode as usize];
+        i.dirty_sync = true;
+        if let (Some(wb), On::None) = (i.wb, i.on) {
+            i.dirtied_when = jiffies;
+            let first = !st.wbs[wb as usize].has_dirty_io();
+            st.move_inode(inode, On::Dirty);
+            if first {
+                self.run_later(st, wb);
             }
         }
     }

@@ -234,7 +234,7 @@ fn wake_flushers(w: &Rc<World>) {
         (0..st.wbs.len() as u32).filter(|wb| st.wbs[*wb as usize].has_dirty_io() && st.wbs[*wb as usize].works.is_empty()).map(|wb| (wb, nr)).collect()
     };
     for (wb, nr_pages) in asks {
-        w.queue_work(wb, Work { nr_pages, reason: Reason::Vmscan, sync: false, only: None, asked_by: None });
+        w.queue_work(wb, Work { nr_pages, reason: Reason::Vmscan, sync: false, for_sync: false, only: None, asked_by: None });
     }
 }
 
@@ -254,7 +254,7 @@ pub async fn fsync(w: &Rc<World>, inode: InodeId) {
             && dirty > 0
             && !w.st.borrow().wbs[wb as usize].works.iter().any(|x| x.only == Some(inode))
         {
-            w.queue_work(wb, Work { nr_pages: i64::MAX, reason: Reason::Sync, sync: true, only: Some(inode), asked_by: None });
+            w.queue_work(wb, Work { nr_pages: i64::MAX, reason: Reason::Sync, sync: true, for_sync: false, only: Some(inode), asked_by: None });
         }
         w.engine.suspend().await;
     }
