@@ -132,6 +132,17 @@ fn a_sequence_with_a_hole_is_refused() {
     }
 }
 
+#[test]
+fn pages_that_do_not_fit_the_counter_of_a_task_are_refused() {
+    let f = "balance_dirty_pages.csv";
+    let text = head(&corpus(), f, 1)[f].clone();
+    let mut lines = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
+    let (names, mut row) = (lines.next().unwrap(), lines.next().unwrap());
+    row[names.iter().position(|n| *n == "pages_dirtied").unwrap()] = "2147483648";
+    let text = format!("{}\n{}\n", names.join(","), row.join(","));
+    refused(f, text.as_bytes(), Some(2), Some("pages_dirtied"), "`2147483648`");
+}
+
 /// Cells that make trouble where they are not expected.
 const EXTREMES: [&str; 12] =
     ["", "0", "1", "2", "-1", "4294967295", "4294967296", "9223372036854775807", "-9223372036854775808", "18446744073709551615", "x", "1:2@3#1"];

@@ -318,7 +318,7 @@ columns! {
         g_num: u64, g_den: u64, m_num: u64, m_den: u64, bdi_max_ratio_ppm: Ppm, bdi_tot_write_bandwidth: i64,
         bw_time_stamp: u64, dirtied_stamp: u64, written_stamp: u64, write_bandwidth: u64, avg_write_bandwidth: u64,
         dirty_ratelimit: u64, balanced_dirty_ratelimit: u64, g_dirty_limit: u64, g_dirty_limit_tstamp: u64, m_dirty_limit: u64,
-        m_dirty_limit_tstamp: u64, pages_dirtied: u32, task_dirty_paused_when: u64, task_nr_dirtied_pause: i32,
+        m_dirty_limit_tstamp: u64, pages_dirtied: i32, task_dirty_paused_when: u64, task_nr_dirtied_pause: i32,
         drain_pps: u64, fatal_after_sleeps: Sleeps,
     }
     /// Its outputs.
