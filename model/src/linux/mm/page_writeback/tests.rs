@@ -4,9 +4,11 @@ use super::bandwidth::{WbBandwidth, wb_bandwidth_estimate_start, wb_update_bandw
 use super::limits::*;
 use super::pause::{max_pause, wb_max_pause, wb_min_pause};
 use super::position::{pos_ratio_polynom, wb_position_ratio};
+use super::ratelimited::{CpuRatelimit, balance_dirty_pages_ratelimited, leak_on_exit, ratelimit};
 use super::surroundings::{MemcgPolicy, MemcgWbStats};
 use super::throttle::{BDP_ASYNC, EAGAIN, TaskThrottle, balance_dirty_pages};
 use crate::linux::include::trace_events_writeback::{BalanceDirtyPages, Trace};
+use crate::linux::lib::flex_proportions::{FpropLocalPercpu, OnCpu};
 use crate::vectors::throttle::{World, at_once};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -199,6 +201,116 @@ fn th_bw_4_completions_that_no_update_sees_before_the_idle_restart_are_forgotten
     };
     assert!(avg(true) > 20_000, "{}", avg(true));
     assert_eq!(avg(false), 100);
+}
+
+const ON: OnCpu = OnCpu { cpu: 0, batch: 32 };
+
+#[test]
+fn the_period_timer_counts_what_it_missed_and_stops_when_nothing_is_left() {
+    const HZ: u64 = 250;
+    let (mut dom, mut wb) = (WbDomain::new(NOW, 1), FpropLocalPercpu::new(1));
+    let arm = |dom: &mut WbDomain, wb: &mut FpropLocalPercpu, now| dom.writeout_add(wb, 1024, 1000, now, HZ, ON);
+    assert_eq!(arm(&mut dom, &mut wb, NOW), Some(NOW + 750));
+    assert_eq!(arm(&mut dom, &mut wb, NOW + 10), None, "it is armed");
+    // Two whole periods late: three are declared, and the next ends in step with the first.
+    assert_eq!(dom.writeout_period(NOW + 750 + 1501, HZ, ON), Some(NOW + 750 + 1500 + 750));
+    assert_eq!(dom.completions.period, 3);
+    assert_eq!(wb.fraction(&dom.completions, 0), (250, 250));
+    // After long idleness one event is left, which is none.
+    assert!(dom.writeout_period(NOW + 750 * 100, HZ, ON).is_some());
+    assert_eq!(dom.writeout_period(NOW + 750 * 101, HZ, ON), None);
+    assert_eq!(dom.period_time, 0);
+    assert_eq!(arm(&mut dom, &mut wb, NOW + 750 * 200), Some(NOW + 750 * 201));
+}
+
+#[test]
+fn a_period_never_ends_at_the_time_that_means_never() {
+    let mut wb = FpropLocalPercpu::new(1);
+    assert_eq!(WbDomain::new(0, 1).writeout_add(&mut wb, 1024, 1, 750u64.wrapping_neg(), 250, ON), Some(1));
+}
+
+#[test]
+fn a_ratio_and_bytes_replace_each_other() {
+    let mut s = Sysctl::default();
+    assert_eq!(s.set_dirty_ratio(20), Ok(false));
+    assert_eq!(s.set_dirty_bytes(32 << 20), Ok(true));
+    assert_eq!((s.dirty_ratio, s.dirty_bytes), (0, 32 << 20));
+    assert_eq!(s.set_dirty_bytes(32 << 20), Ok(false));
+    assert_eq!(s.set_dirty_background_bytes(16 << 20), Ok(()));
+    assert_eq!((s.dirty_background_ratio, s.dirty_background_bytes), (0, 16 << 20));
+    let global = limits_of(1 << 20, None, &s, false, 0);
+    assert_eq!((global.thresh, global.bg_thresh), (8192, 4096));
+    let before = s;
+    assert!(s.set_dirty_bytes(8191).is_err() && s.set_dirty_bytes(1 << 44).is_err() && s.set_dirty_ratio(101).is_err());
+    assert!(s.set_dirty_background_bytes(0).is_err() && s.set_dirty_background_bytes(1 << 44).is_err() && s.set_dirty_background_ratio(101).is_err());
+    assert_eq!(s, before);
+    assert_eq!(s.set_dirty_ratio(40), Ok(true));
+    assert_eq!(s.set_dirty_background_ratio(5), Ok(()));
+    assert_eq!(s, Sysctl { dirty_ratio: 40, dirty_bytes: 0, dirty_background_ratio: 5, dirty_background_bytes: 0 });
+}
+
+#[test]
+fn limits_in_bytes_become_ratios_of_the_present_threshold() {
+    let mut bdi = BdiThrottle::default();
+    let mut sum = 0;
+    // 16 MiB of 131072 pages.
+    let ratio = bdi_ratio_from_bytes(16 << 20, 1 << 20, 1 << 17).expect("fits");
+    assert_eq!(ratio, 31_250);
+    bdi_set_max_ratio_no_scale(&mut bdi, ratio).expect("fits");
+    assert_eq!((bdi.max_prop_frac, bdi_get_bytes(bdi.max_ratio, 1 << 17), bdi_get_bytes(bdi.max_ratio, 1 << 16)), (32, 16 << 20, 8 << 20));
+    assert!(bdi_ratio_from_bytes(u64::MAX, 1 << 20, 1 << 17).is_err() && bdi_ratio_from_bytes(4096, 1, 0).is_err());
+    bdi_set_max_ratio(&mut bdi, 50).expect("percent");
+    bdi_set_min_ratio(&mut bdi, &mut sum, 10).expect("percent");
+    assert_eq!((bdi.min_ratio, bdi.max_ratio, sum), (100_000, 500_000, 100_000));
+    assert!(bdi_set_max_ratio(&mut bdi, 9).is_err() && bdi_set_strict_limit(&mut bdi, 2).is_err());
+    assert_eq!((bdi_set_strict_limit(&mut bdi, 1), bdi.strictlimit), (Ok(()), true));
+}
+
+#[test]
+fn the_slow_limit_starts_again_where_memory_or_settings_change() {
+    let mut dom = WbDomain { dirty_limit: 77, ..WbDomain::new(0, 1) };
+    assert_eq!(writeback_set_ratelimit(&mut dom, 1 << 20, 4), 8192);
+    assert_eq!(dom.dirty_limit, 1 << 20);
+    assert_eq!(writeback_set_ratelimit(&mut dom, 1000, 64), 16);
+    dom.size_changed(NOW);
+    assert_eq!((dom.dirty_limit, dom.dirty_limit_tstamp), (0, NOW));
+    let dtc = Dtc { thresh: 5, ..Dtc::default() };
+    domain_update_dirty_limit(&mut dom, &dtc, NOW + 49, 250);
+    assert_eq!(dom.dirty_limit, 0);
+    domain_update_dirty_limit(&mut dom, &dtc, NOW + 50, 250);
+    assert_eq!((dom.dirty_limit, dom.dirty_limit_tstamp), (5, NOW + 50));
+}
+
+#[test]
+fn pages_of_ended_tasks_are_charged_to_the_next_on_the_cpu() {
+    let mut cpu = CpuRatelimit::default();
+    leak_on_exit(&TaskThrottle { nr_dirtied: 31, ..TaskThrottle::default() }, &mut cpu);
+    let mut task = TaskThrottle { nr_dirtied: 1, ..TaskThrottle::default() };
+    assert_eq!(ratelimit(&mut task, false, 1024, &mut cpu), Some(32));
+    assert_eq!((task.nr_dirtied, cpu.dirty_throttle_leaks), (32, 0));
+}
+
+#[test]
+fn a_task_goes_to_the_throttler_when_its_pages_are_due_and_not_before() {
+    let world = World { dirtyable_pages: 1 << 20, ..World::idle() };
+    let mut task = TaskThrottle { nr_dirtied: 31, ..TaskThrottle::default() };
+    assert_eq!(at_once(balance_dirty_pages_ratelimited(&world, &mut task, 0)), 0);
+    assert_eq!((task.nr_dirtied, task.nr_dirtied_pause), (31, 32));
+    task.nr_dirtied = 32;
+    assert_eq!(at_once(balance_dirty_pages_ratelimited(&world, &mut task, 0)), 0);
+    assert_eq!((task.nr_dirtied, task.nr_dirtied_pause), (0, 256), "freerun: the root of 209664 pages");
+}
+
+#[test]
+fn a_ratio_of_its_own_moves_the_limit_of_a_memcg_alone() {
+    let limit = |dirty_ratio| {
+        let stats = MemcgWbStats { dirty: 90_000, writeback: 0, filepages: 400_000, headroom: 0 };
+        let policy = MemcgPolicy { dirty_min: 0, dirty_ratio };
+        let world = World { dirtyable_pages: 1 << 22, has_memcg: true, memcg: Cell::new(stats), policy, fractions: [(1, 2); 2], ..World::idle() };
+        at_once(balance_dirty_pages(&world, &mut TaskThrottle::default(), 32, BDP_ASYNC));
+        lines(&world).first().map(|l| l.limit)
+    };
+    assert_eq!((limit(None), limit(Some(5)), limit(Some(40))), (Some(79_980), Some(19_921), None));
 }
 
 /// A world with memory and dirty pages of some size.
