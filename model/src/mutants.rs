@@ -121,6 +121,26 @@ mutants! {
     H033 "H-033" "mainline" "cgwb_create" "nothing: the claimed double insert cannot happen" [];
     H034 "H-034" "mainline" "cgwb_bdi_unregister" "waits until no cgroup wb exists" ["LT-PROG-6"];
     H035 "H-035" "mainline" "wb_inode_writeback_end" "arms the bandwidth work without testing WB_registered" ["LT-MEM-1", "LT-MEM-3", "LT-PROG-12"];
+    H051 "H-051" "mainline" "memcg_page_state" "a negative total is read as it is" ["TH-RST-13"];
+    H054 "H-054" "mainline" "css_rstat_flush" "the list of what is to be flushed is built before the lock is taken" ["TH-RST-5", "TH-RST-7", "TH-RST-1"];
+    H055 "H-055" "mainline" "__css_rstat_updated" "the node is claimed by a compare-and-swap that only its own CPU's interrupts respect" ["TH-RST-8", "TH-RST-5"];
+    H060 "H-060" "mainline" "mem_cgroup_stat_aggregate" "a memcg without changes of its own passes nothing on" ["TH-RST-1", "TH-RST-4"];
+    H061 "H-061" "mainline" "memcg_state_val_in_pages" "bytes count as pages" ["TH-RST-10"];
+    H061b "H-061b" "mainline" "memcg_state_val_in_pages" "changes of less than a page do not count" ["TH-RST-2"];
+    H062 "H-062" "mainline" "reparent_state_local" "the parent does not take over what its dead child counted" ["TH-RST-11"];
+    H063 "H-063" "mainline" "mem_cgroup_wb_stats" "reads the statistics in an RCU read section" ["LT-LOCK-2"];
+    H065 "H-065" "mainline" "get_non_dying_memcg_end" "whether there is a read section to end is decided by asking again" ["LT-LOCK-3"];
+    H066 "H-066" "mainline" "css_rstat_flush" "the lock is held over all CPUs" ["TH-RST-12"];
+    H067 "H-067" "mainline" "memcg_hotplug_cpu_dead" "folds the counters of the CPU it runs on" ["TH-RST-1", "TH-RST-4"];
+    VRstGate "RST-1" "mainline" "memcg_vmstats_needs_flush" "four times as much has to be pending" ["TH-RST-2"];
+    VRstSigned "RST-2" "mainline" "memcg_rstat_updated" "counts changes with their sign, so that they cancel out" ["TH-RST-2"];
+    VRstTime "RST-3" "mainline" "__mem_cgroup_flush_stats" "any flush counts as one of the root" ["TH-RST-3"];
+    VRstPendingKept "RST-4" "mainline" "mem_cgroup_stat_aggregate" "what children passed on is taken over again by each flush" ["TH-RST-4", "TH-RST-1"];
+    VRstPrev "RST-5" "mainline" "mem_cgroup_stat_aggregate" "what was seen of a CPU's counter is not remembered" ["TH-RST-1"];
+    VRstAtomicLeaf "RST-6" "mainline" "mod_memcg_state" "exact counters are kept for the memcg itself only" ["TH-RST-6"];
+    VRstNoExitFlush "RST-7" "mainline" "css_rstat_exit" "a css goes without a last flush" ["TH-RST-9", "TH-RST-7"];
+    VRstDying "RST-8" "mainline" "get_non_dying_memcg_start" "a memcg that is being removed goes on counting for itself" ["TH-RST-11"];
+    VRstNoRcu "RST-9" "mainline" "lruvec_stat_mod_folio" "no read section around the test for removal and the update" ["TH-RST-11"];
     H035b "H-035b" "mainline" "wb_shutdown" "flushes the bandwidth work before the flusher: harmless since arming it tests WB_registered" [];
 }
 

@@ -22,6 +22,17 @@ pub enum FlushPolicy {
     AtomicPerMemcg,
 }
 
+impl FlushPolicy {
+    /// All of them by name.
+    pub const NAMES: &[(&str, FlushPolicy)] = &[
+        ("ratelimited", FlushPolicy::Ratelimited),
+        ("always", FlushPolicy::Always),
+        ("always-forced", FlushPolicy::AlwaysForced),
+        ("by-pages-dirtied", FlushPolicy::ByPagesDirtied),
+        ("atomic-per-memcg", FlushPolicy::AtomicPerMemcg),
+    ];
+}
+
 /// Which foreign flushes are recorded and sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ForeignPolicy {

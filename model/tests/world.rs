@@ -196,6 +196,19 @@ fn disks_go_with_their_inodes() {
 }
 
 #[test]
+fn statistics_are_added_flushed_and_read() {
+    let r = results(
+        "machine cpus=2 stats=\"always\"\nsetup { cgroup \"a\"; cgroup \"a/b\" }\ntask \"t\" cpu=0 { stat-add \"a/b\" by=3 times=2; stat-flush \"a\"; stat-read \"a\"; stat-flush \"a\" entry=\"forced\"; stat-read \"a\"; stat-flush \"a\" entry=\"ratelimited\"; cpu-offline 0; cpu-offline 1; cpu-offline 1; cpu-online 1; cpu-offline 2 }",
+    );
+    assert_eq!(r, [0, 0, 0, 1, 6, 0, -16, 0, -16, 0, -19]);
+}
+
+#[test]
+fn a_machine_without_statistics_says_so() {
+    assert_eq!(results("task \"t\" { stat-add \"/\"; stat-flush \"/\"; stat-read \"/\"; cpu-offline 1 }"), [-19; 4]);
+}
+
+#[test]
 fn every_operation_can_be_performed() {
     // Anything but an operation that is performed nowhere.
     let ops = [
@@ -209,6 +222,8 @@ fn every_operation_can_be_performed() {
         "join \"u\"",
         "noise 1",
         "tick 1",
+        "cpu-offline 1",
+        "cpu-online 1",
     ];
     let mut body: Vec<String> = ops.iter().map(|s| s.to_string()).collect();
     for o in cases::OPS.iter().filter(|o| !ops.iter().any(|s| s.split(' ').next() == Some(o.name))) {

@@ -63,7 +63,7 @@ impl Shared {
 
 /// Runs kernel text at boot, where operations happen at once.
 pub fn at_boot(f: impl Future<Output = ()>) {
-    Machine::at_once(f);
+    wbmodel::sync::at_once(f);
 }
 
 /// Registers of a program: what its tasks saw.

@@ -3,6 +3,7 @@
 //! Equality ignores [`Span`]s, so that a case and what is parsed from its printed text are equal.
 
 use super::ops::Op;
+use crate::policy::FlushPolicy;
 
 /// Version of the text format that this program writes, and the newest one it reads.
 pub const SCHEMA: u32 = 1;
@@ -130,11 +131,24 @@ pub struct MachineSpec {
     pub weak: bool,
     /// Loads that may return an older value in one execution.
     pub stale: u32,
+    /// Memory csses have statistics, which readers flush by this policy.
+    pub stats: Option<FlushPolicy>,
 }
 
 impl Default for MachineSpec {
     fn default() -> Self {
-        MachineSpec { cpus: 4, preempt_rcu: true, timers: 0, max_steps: 20_000, faults: 1, shared_cpus: false, background_pages: 0, weak: false, stale: 3 }
+        MachineSpec {
+            cpus: 4,
+            preempt_rcu: true,
+            timers: 0,
+            max_steps: 20_000,
+            faults: 1,
+            shared_cpus: false,
+            background_pages: 0,
+            weak: false,
+            stale: 3,
+            stats: None,
+        }
     }
 }
 

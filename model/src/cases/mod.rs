@@ -34,4 +34,4 @@ pub use ops::{OPS, Op, OpInfo, SETUP, TASK, TEARDOWN, info};
 pub use parse::{load, parse};
 pub use print::{print, print_op};
 pub use rule_set::{RuleSet, load_rules, parse_rules, print_rules};
-pub use value::{CssId, Ref};
+pub use value::{CssId, FlushEntry, Ref};

@@ -1,7 +1,8 @@
 //! The operations of cases: one row each, from which the type, the parser, the printer and the help text are made.
 
 use super::ast::{BdiRef, CgroupRef, InodeRef, SbRef, TaskRef, WbRef};
-use super::value::{CssId, Reader, Ref, Value, Writer};
+use super::value::{CssId, FlushEntry, Reader, Ref, Value, Writer};
+use crate::linux::mm::memcontrol::stats::StatItem;
 use crate::text::Bad;
 
 /// Bits of [`OpInfo::places`]: in `setup`.
@@ -313,6 +314,41 @@ ops! {
     Release "release" ANY, {
         /// Name of the reference.
         wb: WbRef = arg,
+    }
+    /// Changes a statistic of a cgroup's memory css, on the task's CPU (`mod_memcg_state`).
+    StatAdd "stat-add" ANY, {
+        /// Cgroup.
+        cgroup: CgroupRef = arg,
+        /// By so much, in the item's unit.
+        by: i32 = "by" or 1,
+        /// Statistic.
+        item: StatItem = "item" or StatItem::FileDirty,
+        /// So often.
+        times: u32 = "times" or 1,
+    }
+    /// Flushes the statistics of a cgroup and of those below it.
+    StatFlush "stat-flush" ANY, {
+        /// Cgroup.
+        cgroup: CgroupRef = arg,
+        /// Entry.
+        entry: FlushEntry = "entry" or FlushEntry::Gated,
+    }
+    /// Reads what the throttling loop reads of a cgroup's statistics, as the machine's policy says (`mem_cgroup_wb_stats`).
+    StatRead "stat-read" ANY, {
+        /// Cgroup.
+        cgroup: CgroupRef = arg,
+        /// Pages that may be dirtied unseen, where the policy counts them.
+        quantum: u32 = "quantum" or 0,
+    }
+    /// A CPU goes away, as far as memory statistics see.
+    CpuOffline "cpu-offline" ANY, {
+        /// CPU.
+        cpu: u32 = arg,
+    }
+    /// It comes back.
+    CpuOnline "cpu-online" ANY, {
+        /// CPU.
+        cpu: u32 = arg,
     }
     /// Waits until another task of the case has ended.
     Join "join" TASK, {

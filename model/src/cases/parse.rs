@@ -117,9 +117,10 @@ fn machine(mut r: Reader<'_>) -> Result<MachineSpec, Bad> {
         background_pages: r.prop_or("background-pages", d.background_pages)?,
         weak: r.prop_or("weak", d.weak)?,
         stale: r.prop_or("stale", d.stale)?,
+        stats: r.prop_or("stats", d.stats)?,
     };
     let at = r.span();
-    r.done(&["cpus", "preempt-rcu", "timers", "max-steps", "faults", "shared-cpus", "background-pages", "weak", "stale"])?;
+    r.done(&["cpus", "preempt-rcu", "timers", "max-steps", "faults", "shared-cpus", "background-pages", "weak", "stale", "stats"])?;
     if m.cpus == 0 || m.cpus > limits::MAX_CPUS {
         return Err(Bad::new(format!("a machine has 1 to {} CPUs", limits::MAX_CPUS)).at(at));
     }
@@ -234,10 +235,12 @@ fn check_op(op: &Op) -> Result<(), Bad> {
     {
         return Err(Bad::new("only a block-device inode has a disk or a device of its own").help("add blkdev=#true"));
     }
-    let (Op::Dirty { pages: amount, .. } | Op::Noise { steps: amount } | Op::Tick { jiffies: amount }) = op else {
-        return Ok(());
+    let amounts = match op {
+        Op::Dirty { pages: n, .. } | Op::Noise { steps: n } | Op::Tick { jiffies: n } => [*n, 1],
+        Op::StatAdd { by, times, .. } => [by.unsigned_abs(), *times],
+        _ => return Ok(()),
     };
-    if *amount == 0 || *amount > limits::MAX_AMOUNT {
+    if amounts.iter().any(|n| *n == 0 || *n > limits::MAX_AMOUNT) {
         return Err(Bad::new(format!("amounts are 1 to {}", limits::MAX_AMOUNT)));
     }
     Ok(())

@@ -75,6 +75,7 @@ fn machine(out: &mut String, case: &Case) {
     w.prop_unless("background-pages", &m.background_pages, &d.background_pages);
     w.prop_unless("weak", &m.weak, &d.weak);
     w.prop_unless("stale", &m.stale, &d.stale);
+    w.prop_unless("stats", &m.stats, &d.stats);
     out.push_str(&w.finish());
     out.push('\n');
 }

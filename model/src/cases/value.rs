@@ -1,6 +1,8 @@
 //! Values in the text: how each type of parameter is read from a KDL value and written back.
 
 use super::ast::{BdiRef, CgroupRef, InodeRef, Irq, Names, SbRef, TaskRef, WbRef};
+use crate::linux::mm::memcontrol::stats::StatItem;
+use crate::policy::FlushPolicy;
 use crate::text::{Bad, Entries, boolean, number, quote, string, wrong};
 use kdl::{KdlEntry, KdlNode, KdlValue};
 use miette::SourceSpan;
@@ -12,6 +14,17 @@ pub enum CssId {
     Of(CgroupRef),
     /// This number.
     Number(u32),
+}
+
+/// Which entry of the kernel a flush of memory statistics goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlushEntry {
+    /// `mem_cgroup_flush_stats`: if enough is pending.
+    Gated,
+    /// What the periodic worker calls: whatever is pending.
+    Forced,
+    /// `mem_cgroup_flush_stats_ratelimited`: if enough is pending and the periodic worker is late.
+    Ratelimited,
 }
 
 /// Something that an operation names.
@@ -98,23 +111,44 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-impl Value for Irq {
-    const WHAT: &'static str = "\"soft\" or \"hard\"";
+impl Value for i32 {
+    const WHAT: &'static str = "a whole number";
     fn read(v: &KdlValue, _: &Names) -> Result<Self, Bad> {
-        match string(v, Self::WHAT)?.as_str() {
-            "none" => Ok(Irq::None),
-            "soft" => Ok(Irq::Soft),
-            "hard" => Ok(Irq::Hard),
-            s => Err(Bad::new(format!("no interrupt level called `{s}`")).suggest(s, ["none", "soft", "hard"])),
-        }
+        let n = v.as_integer().ok_or_else(|| wrong(v, Self::WHAT))?;
+        i32::try_from(n).map_err(|_| Bad::new(format!("{n} is out of range")))
     }
     fn write(&self, _: &Names) -> String {
-        quote(match self {
-            Irq::None => "none",
-            Irq::Soft => "soft",
-            Irq::Hard => "hard",
-        })
+        self.to_string()
     }
+}
+
+/// Values that are one of a few words.
+macro_rules! words {
+    ($($ty:ty, $thing:literal, $what:literal, $names:expr;)*) => {$(
+        impl Value for $ty {
+            const WHAT: &'static str = $what;
+            fn read(v: &KdlValue, _: &Names) -> Result<Self, Bad> {
+                let s = string(v, Self::WHAT)?;
+                let names: &[(&str, $ty)] = $names;
+                match names.iter().find(|n| n.0 == s) {
+                    Some(n) => Ok(n.1),
+                    None => Err(Bad::new(format!(concat!("no ", $thing, " called `{}`"), s)).suggest(&s, names.iter().map(|n| n.0))),
+                }
+            }
+            fn write(&self, _: &Names) -> String {
+                let names: &[(&str, $ty)] = $names;
+                quote(names.iter().find(|n| n.1 == *self).map_or("", |n| n.0))
+            }
+        }
+    )*};
+}
+
+words! {
+    Irq, "interrupt level", "\"soft\" or \"hard\"", &[("none", Irq::None), ("soft", Irq::Soft), ("hard", Irq::Hard)];
+    FlushPolicy, "flush policy", "the name of a flush policy", FlushPolicy::NAMES;
+    StatItem, "statistic", "the name of a memory statistic", StatItem::NAMES;
+    FlushEntry, "flush", "\"gated\", \"forced\" or \"ratelimited\"",
+        &[("gated", FlushEntry::Gated), ("forced", FlushEntry::Forced), ("ratelimited", FlushEntry::Ratelimited)];
 }
 
 impl Value for CssId {

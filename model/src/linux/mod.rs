@@ -13,6 +13,7 @@ pub mod mm;
 
 use crate::kstruct;
 use crate::linux::include::cgroup_defs::{Cgroup, Css, NR_SUBSYS};
+use crate::linux::mm::memcontrol::stats::Statistics;
 use crate::sync::{Field, ListHead, Mutex, Ptr, SpinLock, Var, WaitQueue, Work, kzalloc_nofail};
 use std::cell::Cell;
 
@@ -93,6 +94,8 @@ kstruct! {
         dirty_background_pages: Var<i64>,
         /// All superblocks, for walks. fs/super.c
         super_blocks: ListHead,
+        /// Static variables of memory statistics; null on a machine whose memcgs have none. mm/memcontrol.c
+        memcg_stats: Var<Statistics>,
     }
 }
 

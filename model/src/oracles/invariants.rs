@@ -1,7 +1,8 @@
 //! The table of invariants: what must hold, where it comes from, and what each built-in rule set does about it.
 //!
 //! Main type: [`Invariant`]. Ids are those of the lifetime specification, section 8; a few more name what the checked memory
-//! and the mutants need beyond it (LT-MEM-0, -6, -7, LT-LIST-0, LT-ISW-6, LT-PROG-11 to -13). Kernel functions are those of Linux 7.3.4.
+//! and the mutants need beyond it (LT-MEM-0, -6, -7, LT-LIST-0, LT-ISW-6, LT-PROG-11 to -13). TH-RST-1 to -6 are those of the
+//! throttling specification, section 17, TH-RST-2 cut in three by what 7.3.4 keeps of it; those after them say what it needs. Kernel functions are those of Linux 7.3.4.
 //! Must not know: how an invariant is checked.
 
 /// What a rule set does about an invariant.
@@ -31,7 +32,7 @@ impl Status {
 /// One invariant.
 #[derive(Clone, Copy, Debug)]
 pub struct Invariant {
-    /// Stable id, `LT-*`.
+    /// Stable id, `LT-*` or `TH-*`.
     pub id: &'static str,
     /// Readable name, kebab-case; states what is true when all is well.
     pub name: &'static str,
@@ -59,6 +60,10 @@ const OBS_1: Status = c("not across a switch to the root wb, which holds nothing
 const OBS_2: Status = c("not for a wb_list walker that left RCU while the bdi was unregistered (OBS-2)");
 const DIRTY_FIRST: Status = c("only for a wb with dirty io, and only if no live matching wb is found first");
 const QUIET: Status = c("where the dirty bit, the mark and the accounting of a page are one step (OBS-16)");
+
+const SC: Status = c("where memory is sequentially consistent: nothing orders an update before the next flush");
+const FLUSH: Status = c("not for changes made while the last flush was under way (TH-RST-2b)");
+const LAST: Status = c("not for a last update that finds its node queued by a flush that has read the counter already (H-056)");
 
 macro_rules! invariants {
     ($($id:literal $name:literal $source:literal [$ml:expr, $v1:expr, $v2:expr] $says:literal;)*) => {
@@ -151,6 +156,22 @@ invariants! {
     "LT-CSS-2" "wb-keeps-its-csses-allocated" "cgwb_release_workfn" [Y, Y, Y] "the memcg and the blkcg of a wb are allocated from its publication until its release work puts them";
     "LT-CSS-3" "blkgs-outlive-the-online-pins" "blkcg_unpin_online" [Y, Y, Y] "the blkgs of a blkcg are destroyed only after all its wbs and children have dropped their pins, and a pin is never taken from zero";
     "LT-CSS-4" "memcg-outlives-its-foreign-works" "mem_cgroup_css_free" [Y, Y, Y] "a memcg is not freed while a work counted by one of its foreign-flush records is unfinished";
+
+    "TH-RST-1" "flush-makes-totals-exact" "css_rstat_flush" [SC, SC, SC] "after a flush that no update overlapped, every total of the subtree is the sum of all changes, and nothing is pending";
+    "TH-RST-2" "gate-bounds-what-is-missing" "memcg_vmstats_needs_flush" [FLUSH, FLUSH, FLUSH] "a gated flush of a memcg without children that does not happen leaves at most 127 pages a CPU and one update a CPU unseen";
+    "TH-RST-2b" "gate-counts-across-a-flush" "mem_cgroup_css_rstat_flush" [N, N, N] "the same holds for changes made while the last flush was under way, whose count it may wipe out on its next CPU";
+    "TH-RST-2c" "gate-bounds-what-an-ancestor-is-missing" "memcg_rstat_updated" [N, N, N] "the same holds for a memcg with children, whose changes stop being counted for it once they are due themselves";
+    "TH-RST-3" "ratelimited-reads-are-fresh-or-close" "mem_cgroup_flush_stats_ratelimited" [Y, Y, Y] "what a ratelimited reader of a memcg without children relies on is at most four seconds old, or within the bound of the gate";
+    "TH-RST-4" "totals-are-the-sum-of-their-parts" "mem_cgroup_css_rstat_flush" [Y, Y, Y] "a memcg's total and what is pending for it are its own share and its children's totals, dead ones included";
+    "TH-RST-5" "flush-visits-once-children-first" "css_rstat_updated_list" [SC, SC, SC] "a flush visits each memcg of its subtree with changes on a CPU exactly once there, and children before their parents";
+    "TH-RST-6" "exact-counters-are-exact" "mod_memcg_state" [Y, Y, Y] "where dirty pages are counted by atomics up to the root, what is read is exact unless an update is under way";
+    "TH-RST-7" "update-tree-is-well-formed" "css_rstat_push_children" [Y, Y, Y] "with the lock free, a css is linked exactly if it is once among its parent's children, and then its ancestors are";
+    "TH-RST-8" "queued-css-is-on-a-list" "__css_rstat_updated" [Y, Y, Y] "a node marked as queued is on its CPU's list unless somebody is about to put it there or take it off";
+    "TH-RST-9" "css-leaves-nothing-behind" "css_rstat_exit" [LAST, LAST, LAST] "when a css goes, flushes have seen all its changes and passed them on";
+    "TH-RST-10" "gate-opens-for-pages" "memcg_state_val_in_pages" [Y, Y, Y] "a gated flush happens only if more than 64 pages an online CPU have changed since the last one that no update overlapped";
+    "TH-RST-11" "own-pages-are-not-negative" "reparent_state_local" [Y, Y, Y] "a memcg counts no negative number of pages on its own lists once all its changes are flushed";
+    "TH-RST-12" "lock-is-dropped-between-cpus" "css_rstat_flush" [Y, Y, Y] "the lock of the statistics, which switches interrupts off, is held for one CPU's memcgs at a time";
+    "TH-RST-13" "reads-are-not-negative" "memcg_page_state" [Y, Y, Y] "nobody reads a negative number of pages";
 }
 
 #[cfg(test)]
@@ -161,7 +182,7 @@ mod tests {
     #[test]
     fn ids_and_names_are_unique_and_readable() {
         for (i, a) in INVARIANTS.iter().enumerate() {
-            assert!(a.id.starts_with("LT-"), "{}", a.id);
+            assert!(a.id.starts_with("LT-") || a.id.starts_with("TH-"), "{}", a.id);
             assert!(a.name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", a.name);
             assert!(!a.says.is_empty());
             for b in &INVARIANTS[..i] {

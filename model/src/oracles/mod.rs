@@ -18,6 +18,7 @@ mod lookup;
 mod memory;
 mod progress;
 mod refs;
+mod rstat;
 mod shadow;
 mod switching;
 mod sync;
@@ -39,7 +40,8 @@ use std::any::Any;
 ///
 /// Objects that exist already are taken over; what happened to them before is not judged.
 pub fn install() {
-    let mut o = Oracles { s: Shadow::new(globals()), slots: Vec::with_capacity(8), print: None, names: [(std::ptr::null(), Fun::Other); 64], syncs: 0 };
+    let mut o =
+        Oracles { s: Shadow::new(globals()), slots: Vec::with_capacity(8), print: None, names: [(std::ptr::null(), Fun::Other); 64], syncs: 0, rstat: None };
     with(|m| {
         for k in 0..m.mem.allocs().len() {
             let a = m.mem.allocs()[k];
@@ -71,6 +73,8 @@ struct Oracles {
     names: [(*const Kfn, Fun); 64],
     /// Integrity syncs under way.
     syncs: u32,
+    /// Memory statistics, on a machine that has them.
+    rstat: Option<Box<rstat::Rstat>>,
 }
 
 /// Records a violation; the text is made only for the first of its rule.
@@ -93,6 +97,9 @@ impl Watch for Oracles {
             self.boundary(m);
             self.s.enter(s, e.task);
         }
+        if let Some(r) = &mut self.rstat {
+            r.event(m, e);
+        }
         match e.kind {
             Kind::Load if self.s.bdis.iter().any(|b| refs::inside(e.obj.0.wrapping_sub(b.p.0 + bdi_fields::wb), wb_fields::refcnt)) => {
                 self.ref_op_on_root(m, e)
@@ -107,6 +114,9 @@ impl Watch for Oracles {
                 if let Some(a) = m.mem.alloc_of(e.obj) {
                     let label = a.ty.label;
                     self.born(m, label, e.obj);
+                    if label == "memcg_stats" {
+                        self.rstat = Some(Box::new(rstat::Rstat::new(self.s.g, e.obj)));
+                    }
                 }
             }
             Kind::Free => {
@@ -151,14 +161,17 @@ impl Watch for Oracles {
         let last = self.s.last;
         self.poll_all(m, last);
         self.ended(m, end);
+        if let Some(r) = &self.rstat {
+            r.end(m);
+        }
     }
 
     fn hash(&self) -> u64 {
-        self.s.hash()
+        self.s.hash().wrapping_add(self.rstat.as_ref().map_or(0, |r| r.hash()))
     }
 
     fn copy(&self) -> Box<dyn Watch> {
-        Box::new(Oracles { s: self.s.clone(), slots: Vec::with_capacity(8), print: None, names: self.names, syncs: self.syncs })
+        Box::new(Oracles { s: self.s.clone(), slots: Vec::with_capacity(8), print: None, names: self.names, syncs: self.syncs, rstat: self.rstat.clone() })
     }
 
     fn become_copy(&mut self, from: &dyn Watch) -> bool {
@@ -167,6 +180,7 @@ impl Watch for Oracles {
         self.slots.clear();
         self.print = None;
         self.syncs = from.syncs;
+        self.rstat.clone_from(&from.rstat);
         true
     }
 

@@ -5,6 +5,7 @@ use super::machine::{Machine, with};
 use super::mem::{Field, NULL, Ptr};
 use super::op::{Kind, Op};
 use super::step::{Step, step};
+use super::weak::ORDERED;
 
 /// `LIST_POISON1`: forward pointer of a deleted entry.
 pub const LIST_POISON1: Ptr = Ptr(0xdead_0100);
@@ -211,6 +212,20 @@ impl Llist {
     /// `llist_del_all`: takes the whole list, newest first.
     pub async fn del_all(self) -> Ptr {
         Ptr::from_word(step(Op::new(Kind::Xchg, self.0)).await)
+    }
+    /// `llist_del_first`: takes the newest entry off, or null. One consumer at a time: the caller's lock sees to that.
+    pub async fn del_first(self) -> Ptr {
+        loop {
+            let entry = Ptr::from_word(step(Op { kind: Kind::Load, obj: self.0, a: 0, b: ORDERED }).await);
+            if entry.is_null() {
+                return NULL;
+            }
+            let next = step(Op::new(Kind::Load, entry)).await;
+            let old = step(Op { kind: Kind::Cmpxchg, obj: self.0, a: u64::from(entry.0), b: next }).await;
+            if old == u64::from(entry.0) {
+                return entry;
+            }
+        }
     }
     /// Next entry.
     pub fn next(node: Ptr) -> Ptr {

@@ -69,6 +69,8 @@ pub struct Machine {
     pub spawned: Vec<Spawn>,
     /// Choices asked so far.
     pub choices_asked: u32,
+    /// Keep the log; on after each reset. Off, nothing is known about the past of a long run: reads have no writers.
+    pub log_on: bool,
     /// Keep observation hashes (state caching).
     pub observe_on: bool,
     /// Watcher of events.
@@ -119,6 +121,7 @@ impl Machine {
             immediate: false,
             spawned: Vec::new(),
             choices_asked: 0,
+            log_on: true,
             observe_on: false,
             watch: None,
             names: Names::default(),
@@ -149,6 +152,7 @@ impl Machine {
             t.name = TaskName(0);
         }
         self.config = config;
+        self.log_on = true;
         self.log.clear();
         self.log_of = 0;
         self.violations.clear();
@@ -217,6 +221,9 @@ impl Machine {
     /// Appends an event and shows it to the watcher.
     #[inline]
     pub fn commit(&mut self, kind: Kind, tp: Tp, obj: Ptr, val: u64, rf: u32, site: &'static Location<'static>) {
+        if !self.log_on {
+            return;
+        }
         let t = &self.tasks[self.current];
         let func: Option<&'static Kfn> = t.stack.last().copied();
         let e = Event { task: t.name, kind, tp, obj, rf, val, site, func };
@@ -360,14 +367,30 @@ impl Machine {
         })
     }
 
+    /// Performs an operation where nothing is scheduled, so that nobody has to know of it before.
+    #[inline]
+    pub(super) fn perform_at_once(&mut self, op: Op, site: &'static Location<'static>) -> u64 {
+        if op.kind.sleeps() {
+            self.announce_sleep(op);
+        }
+        self.tasks[self.current].site = site;
+        self.act(op, site)
+    }
+
     /// Performs the operation that the running task announced; the driver has made sure that it is enabled.
     #[inline]
     pub fn perform(&mut self) -> u64 {
+        let t = &self.tasks[self.current];
+        self.act(t.pending, t.site)
+    }
+
+    #[inline]
+    fn act(&mut self, op: Op, site: &'static Location<'static>) -> u64 {
         let s = self.current;
         self.entered = 0;
         let t = &mut self.tasks[s];
         t.steps += 1;
-        let (op, site, lazy) = (t.pending, t.site, t.rcu_lazy);
+        let lazy = t.rcu_lazy;
         if !std::mem::replace(&mut t.started, true) {
             let c = Self::task_cell(t.name);
             self.mem.touch(c, Access::Await);
@@ -376,6 +399,9 @@ impl Machine {
         self.observe(op.kind as u64);
         if lazy {
             self.rcu_enter_now(s);
+        }
+        if self.tasks[s].preempt_lazy > 0 {
+            self.preempt_off_now(s);
         }
         if self.config.shared_cpus {
             let c = Ptr(0xfffc_0000 | self.tasks[s].cpu & 0xffff);
@@ -565,18 +591,6 @@ impl Machine {
         }
     }
 
-    /// Runs text in the running task while operations happen at once, to its end.
-    pub fn at_once(text: impl Future<Output = ()>) {
-        let mut text = std::pin::pin!(text);
-        while text.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            with(|m| {
-                let s = m.current;
-                m.paused(s, false);
-                m.resume(s);
-            });
-        }
-    }
-
     /// Runs everything that boot has started (user tasks and armed timers aside) to completion, operations happening at once;
     /// then schedules for real.
     pub fn finish_boot() {
@@ -740,6 +754,12 @@ impl Machine {
         }
         let site = self.tasks[s].site;
         self.commit(Kind::RcuEnter, Tp::Note, NULL, 0, 0, site);
+    }
+
+    fn preempt_off_now(&mut self, s: usize) {
+        let t = &mut self.tasks[s];
+        t.preempt_off += std::mem::take(&mut t.preempt_lazy);
+        self.reader_changed(s);
     }
 
     /// Slot `s` enters or leaves a wait queue, whose members do not see each other.

@@ -113,6 +113,8 @@ pub struct AllocInfo {
     pub base: Ptr,
     /// Its type.
     pub ty: &'static TypeInfo,
+    /// Size in cells: that of the type, or of several in a row.
+    pub cells: u32,
     /// Ordinal among the allocations of this type in this execution, from 1.
     pub nr: u32,
     /// Event index at which it was freed; `u32::MAX` while live.
@@ -288,6 +290,11 @@ impl Memory {
         &self.allocs
     }
 
+    /// Has the region room for so many cells more?
+    pub(super) fn fits(&self, region: usize, cells: u32) -> bool {
+        self.regions.get(region).map_or(1, Vec::len).max(1) + (cells as usize) < 0x10000
+    }
+
     pub(super) fn alloc(&mut self, region: usize, ty: &'static TypeInfo, cells: u32) -> Ptr {
         if self.regions.len() <= region {
             self.regions.resize_with(region + 1, Vec::new);
@@ -299,7 +306,6 @@ impl Memory {
             r.push(Cell { val: 0, wr: 0, alloc: u32::MAX });
         }
         let base = Ptr(((region as u32) << 16) | r.len() as u32);
-        assert!(r.len() + (cells as usize) < 0x10000, "region of task name {region} is full");
         r.resize(r.len() + cells as usize, Cell { val: 0, wr: 0, alloc: id });
         let key = ty.label;
         let nr = match self.counts.iter_mut().find(|c| c.0 == key) {
@@ -312,7 +318,7 @@ impl Memory {
                 1
             }
         };
-        self.allocs.push(AllocInfo { base, ty, nr, freed: u32::MAX, immortal: false });
+        self.allocs.push(AllocInfo { base, ty, cells, nr, freed: u32::MAX, immortal: false });
         self.hash = self.hash.wrapping_add(mix(u64::from(base.0), 0x0061_6c6c_6f63));
         base
     }
@@ -430,8 +436,14 @@ impl Memory {
             return "NULL".into();
         }
         let Some(a) = self.alloc_of(p) else { return format!("?{:#x}", p.0) };
-        let off = p.0 - a.base.0;
-        let obj = if a.ty.label.is_empty() { String::new() } else { format!("{}#{}", a.ty.label, a.nr) };
+        let (off, size) = (p.0 - a.base.0, a.ty.cells.max(1));
+        let mut obj = if a.ty.label.is_empty() { String::new() } else { format!("{}#{}", a.ty.label, a.nr) };
+        let off = if a.cells > size {
+            obj += &format!("[{}]", off / size);
+            off % size
+        } else {
+            off
+        };
         if off == 0 && !a.ty.label.is_empty() && a.ty.cells != 1 {
             return obj;
         }
@@ -538,7 +550,7 @@ impl Machine {
 
 impl AllocInfo {
     fn cells(&self, max: usize) -> usize {
-        (self.ty.cells as usize).min(max)
+        (self.cells as usize).min(max)
     }
 }
 
@@ -559,10 +571,17 @@ pub fn kzalloc(ty: &'static TypeInfo, gfp: Gfp, site: &'static str) -> Ptr {
 /// Allocates a zeroed object; never fails (boot, and allocations whose failure is not modelled).
 #[track_caller]
 pub fn kzalloc_nofail(ty: &'static TypeInfo) -> Ptr {
+    kcalloc_nofail(ty, 1)
+}
+
+/// The same for `n` objects in a row, which are freed together; their cells are at most 65534.
+#[track_caller]
+pub fn kcalloc_nofail(ty: &'static TypeInfo, n: u32) -> Ptr {
     let site = Location::caller();
     with(|m| {
-        let region = m.current_name().0 as usize;
-        let p = m.mem.alloc(region, ty, ty.cells);
+        let cells = ty.cells * n;
+        let region = m.region_for(cells);
+        let p = m.mem.alloc(region, ty, cells);
         m.commit(Kind::Alloc, Tp::Note, p, 0, 0, site);
         p
     })

@@ -31,21 +31,30 @@ pub fn rcu_read_lock() -> RcuGuard {
 
 impl Drop for RcuGuard {
     fn drop(&mut self) {
-        with(|m| {
-            if m.aborted {
-                return;
-            }
-            let s = m.current;
-            m.tasks[s].rcu -= 1;
-            if m.tasks[s].rcu == 0 {
-                let lazy = std::mem::take(&mut m.tasks[s].rcu_lazy);
-                if !lazy {
-                    m.reader_changed(s);
-                    m.commit(Kind::RcuExit, Tp::Note, NULL, 0, 0, Location::caller());
-                }
-            }
-        });
+        rcu_read_unlock();
     }
+}
+
+/// `rcu_read_unlock()` by itself, for text that does not pair it with what began the section; else the guard does it.
+pub fn rcu_read_unlock() {
+    with(|m| {
+        if m.aborted {
+            return;
+        }
+        let s = m.current;
+        if m.tasks[s].rcu == 0 {
+            m.report("LT-LOCK-3", "an RCU read section ends that has not begun, or has ended".into());
+            return;
+        }
+        m.tasks[s].rcu -= 1;
+        if m.tasks[s].rcu == 0 {
+            let lazy = std::mem::take(&mut m.tasks[s].rcu_lazy);
+            if !lazy {
+                m.reader_changed(s);
+                m.commit(Kind::RcuExit, Tp::Note, NULL, 0, 0, Location::caller());
+            }
+        }
+    });
 }
 
 /// `synchronize_rcu()`: waits for every read section that is open when it starts.

@@ -83,6 +83,7 @@ impl Machine {
         }
         self.violations.clone_from(&from.violations);
         self.aborted = false;
+        self.log_on = true;
         self.immediate = true;
         self.current = 0;
         self.spawned.clear();

@@ -39,6 +39,8 @@ pub(super) enum NameKey {
     Timer(Ptr, u32),
     Rcu(Ptr, u32),
     Irq(Ptr, u32),
+    /// No task: a further memory region of the task with this name.
+    Region(TaskName, u32),
 }
 
 /// Hasher for keys made of a few small numbers.
@@ -124,6 +126,8 @@ pub struct Task {
     pub bh_off: u32,
     /// Sections with preemption off.
     pub preempt_off: u32,
+    /// More of them, which begin with the task's next operation.
+    pub(super) preempt_lazy: u32,
     /// Depth of RCU read sections.
     pub rcu: u32,
     /// The read section begins with the task's next operation.
@@ -162,6 +166,7 @@ impl Task {
             irq_off: 0,
             bh_off: 0,
             preempt_off: 0,
+            preempt_lazy: 0,
             rcu: 0,
             rcu_lazy: false,
             reader: false,
@@ -190,7 +195,7 @@ impl Task {
     }
     /// In a context that must not sleep.
     pub fn atomic(&self) -> bool {
-        self.irq_off + self.bh_off + self.preempt_off + self.rcu > 0 || self.level != Level::Task
+        self.irq_off + self.bh_off + self.preempt_off + self.preempt_lazy + self.rcu > 0 || self.level != Level::Task
     }
     /// Locks held, oldest first: (lock, class name).
     pub fn locks(&self) -> impl Iterator<Item = Ptr> + '_ {
@@ -226,6 +231,7 @@ impl Machine {
             NameKey::Work(p, k) | NameKey::Timer(p, k) | NameKey::Rcu(p, k) | NameKey::Irq(p, k) => {
                 n * (0x1000 + u32::from(name.0)) + (mix(u64::from(p.0), u64::from(k)) % u64::from(n)) as u32
             }
+            NameKey::Region(..) => 0,
         });
         let (stack, held) = {
             let t = &mut self.tasks[slot];
@@ -241,6 +247,24 @@ impl Machine {
         }
         self.spawned.push(Spawn { slot, body });
         slot
+    }
+
+    /// Region of the running task in which so many cells more fit: its first one, or one that it goes on in when that is full.
+    pub(super) fn region_for(&mut self, cells: u32) -> usize {
+        let name = self.current_name();
+        let mut region = name;
+        let mut k = 0;
+        while !self.mem.fits(usize::from(region.0), cells) {
+            k += 1;
+            assert!(cells < 0xffff, "an object of {cells} cells");
+            region = self.names.get(NameKey::Region(name, k));
+        }
+        usize::from(region.0)
+    }
+
+    /// The running task goes on on another CPU.
+    pub fn migrate(&mut self, cpu: u32) {
+        self.tasks[self.current].cpu = cpu;
     }
 
     /// Pseudo-cell that stands for a task's own life (start, RCU state, end) in footprints; never allocated.

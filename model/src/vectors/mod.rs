@@ -9,6 +9,7 @@
 mod cell;
 mod limits;
 mod rates;
+mod rstat;
 mod sequences;
 mod table;
 pub(crate) mod throttle;
@@ -32,6 +33,7 @@ pub const CHECKERS: &[Checker] = &[
     Checker::of::<limits::DomainDirtyLimits>(),
     Checker::of::<sequences::Fprop>(),
     Checker::of::<limits::MemcgAvail>(),
+    Checker::of::<rstat::Rstat>(),
     Checker::of::<rates::Polynom>(),
     Checker::of::<limits::UpdateDirtyLimit>(),
     Checker::of::<limits::CalcThresh>(),

@@ -8,14 +8,14 @@ use crate::linux::mm::memcontrol::frn::{FrnRecord, frn_expire_interval, frn_upda
 use std::fmt;
 
 /// A sequence in which a row is at place `step`, and what has become of it: a new one begins at step 0, and no step is left out.
-struct Sequence<T> {
+pub struct Sequence<T> {
     seq: u64,
     next: u64,
     of: T,
 }
 
 /// The state for a row of sequence `seq` at `step`; `begin` makes one for a sequence that begins.
-fn follow<T>(state: &mut Option<Sequence<T>>, seq: u64, step: u64, begin: impl FnOnce() -> T) -> Result<&mut T, Unfit> {
+pub(super) fn follow<T>(state: &mut Option<Sequence<T>>, seq: u64, step: u64, begin: impl FnOnce() -> T) -> Result<&mut T, Unfit> {
     if step == 0 {
         *state = Some(Sequence { seq, next: 0, of: begin() });
     }

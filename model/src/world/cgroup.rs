@@ -60,7 +60,7 @@ pub(super) fn css_id(view: View<'_>, id: CssId) -> u32 {
 }
 
 /// A memory css by id, with a reference, as callers outside a cgroup get one; null if there is none.
-async fn css_by_id(id: u32) -> Css {
+pub(super) async fn css_by_id(id: u32) -> Css {
     let _rcu = rcu_read_lock();
     let css = css_from_id(id, Subsys::Memory).await;
     if !css.is_null() && css_tryget(css).await { css } else { Css::NULL }

@@ -13,6 +13,7 @@ mod cgroup;
 mod fs;
 mod objects;
 mod plan;
+mod stats;
 
 pub use objects::Objects;
 
@@ -30,6 +31,9 @@ use std::rc::Rc;
 
 /// Rule that a case breaks when its own setup or teardown fails.
 pub const SETUP_RULE: &str = "CASE-SETUP";
+
+/// Ticks a second of the modelled time.
+const HZ: u64 = 100;
 
 pub(crate) const EBADF: i64 = -9;
 pub(crate) const EBUSY: i64 = -16;
@@ -174,6 +178,9 @@ impl World {
         with(|m| m.reset(inner.config.clone()));
         boot_globals();
         crate::oracles::install();
+        if let Some(policy) = inner.case.machine.stats {
+            mm::memcontrol::stats::boot(policy, HZ);
+        }
         kernel::cgroup::cgroup::boot();
         mm::backing_dev::boot();
         globals().dirty_background_pages().set(i64::from(inner.case.machine.background_pages));
@@ -181,6 +188,9 @@ impl World {
         *inner.objects.borrow_mut() = objects;
         objects.cgroups().slot(0).set(globals().root_cgroup().get().ptr());
         objects.css_ids().slot(0).set(Ptr(1));
+        if inner.case.machine.stats.is_some() {
+            Machine::settle(Box::pin(mm::memcontrol::stats::start_periodic_flush()));
+        }
         for i in 0..inner.case.setup.len() {
             self.settle(Place::Setup, i);
         }
@@ -331,6 +341,9 @@ impl World {
             return result;
         }
         if let Some(result) = fs::perform(view, op, self.immortal()).await {
+            return result;
+        }
+        if let Some(result) = stats::perform(view, op).await {
             return result;
         }
         match op {

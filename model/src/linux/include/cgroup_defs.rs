@@ -7,9 +7,11 @@
 //! Rules:      LT-CSS-1 to LT-CSS-4, LT-REF-5, LT-MEM-2.
 
 use crate::kstruct;
+use crate::linux::kernel::cgroup::rstat::CssRstatCpu;
 use crate::linux::kernel::workqueue::RcuWork;
 use crate::linux::lib::percpu_refcount::PercpuRef;
-use crate::sync::{Field, ListHead, Ptr, Var, WaitQueue, Work};
+use crate::linux::mm::memcontrol::stats::{MemcgVmstats, MemcgVmstatsPercpu};
+use crate::sync::{Field, ListHead, PerCpu, Ptr, Var, WaitQueue, Work};
 
 /// Number of controllers.
 pub const NR_SUBSYS: u32 = 2;
@@ -55,6 +57,10 @@ kstruct! {
         destroy_rwork: RcuWork,
         /// Deferred second half of the kill, once no task is left below.
         kill_finish_work: Work,
+        /// Its nodes in the lists of updated csses; null: it has no statistics.
+        rstat_cpu: Var<PerCpu<CssRstatCpu>>,
+        /// Next in the list of a flush. rstat_ss_lock.
+        rstat_flush_next: Var<Css>,
     }
 }
 
@@ -151,6 +157,10 @@ kstruct! {
         cgwb_frn: FrnArray,
         /// Dirty pages charged to it (its own counter; frozen once DYING).
         nr_dirty: Var<i64>,
+        /// Statistics; null on a machine without.
+        vmstats: Var<MemcgVmstats>,
+        /// Changes by CPU.
+        vmstats_percpu: Var<PerCpu<MemcgVmstatsPercpu>>,
     }
 }
 

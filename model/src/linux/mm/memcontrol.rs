@@ -2,13 +2,14 @@
 //!
 //! Mirrors:    mm/memcontrol.c, mem_cgroup_css_alloc() to mem_cgroup_css_free(), mem_cgroup_track_foreign_dirty(),
 //!             mem_cgroup_flush_foreign(); fidelity: model.
-//! Simplified: no charges, so pages hold no reference on a memcg; one statistic, the number of dirty pages; time stands still
-//!             unless the case moves it, and a case may ask for other outcomes of the comparisons by named choices.
+//! Simplified: no charges, so pages hold no reference on a memcg; the number of dirty pages that sizes a flush is one plain
+//!             counter, whose staleness `stats` models; time stands still unless the case moves it, and a case may ask for other outcomes of the comparisons by named choices.
 //! Locks:      the records are lockless; racing writers may mix them, which costs at most a useless flush.
 //! Ordering:   completions are drained before the memcg is freed, when no reference is left to start another flush.
 //! Rules:      LT-CSS-4, LT-MEM-2, LT-PROG-7.
 
 pub mod frn;
+pub mod stats;
 
 use self::frn::{FrnScan, frn_is_fresh, frn_needs_refresh};
 use crate::kfn;
@@ -19,6 +20,7 @@ use crate::linux::include::cgroup_defs::{Css, MEMCG_CGWB_FRN_CNT, MemCgroup};
 use crate::linux::include::fs::Inode;
 use crate::linux::include::writeback::WbReason;
 use crate::linux::mm::backing_dev::wb_memcg_offline;
+use crate::linux::mm::memcontrol::stats::{memcg_stats_alloc, memcg_stats_free, reparent_state_local};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{Choice, Gfp, Tp, choose, emit, kfree, kzalloc, rcu_read_lock};
 
@@ -27,13 +29,14 @@ pub const DIRTY_EXPIRE: u64 = 3000;
 /// A record's stamp is refreshed when it is older than this: the shorter of a second and an eighth of [`DIRTY_EXPIRE`].
 const UPDATE_INTERVAL: u64 = 100;
 
-/// `mem_cgroup_css_alloc`: null when out of memory.
-pub fn mem_cgroup_css_alloc() -> Css {
+/// `mem_cgroup_css_alloc` below `parent`, which is null for the root; null when out of memory.
+pub fn mem_cgroup_css_alloc(parent: Css) -> Css {
     kfn!(mem_cgroup_css_alloc);
     let memcg = MemCgroup(kzalloc(MemCgroup::TYPE, Gfp::Kernel, "mem_cgroup_alloc"));
     if memcg.is_null() {
         return Css::NULL;
     }
+    memcg_stats_alloc(memcg, parent);
     memcg.cgwb_list().init();
     for i in 0..MEMCG_CGWB_FRN_CNT {
         let done = memcg.cgwb_frn().get(i).done();
@@ -46,6 +49,7 @@ pub fn mem_cgroup_css_alloc() -> Css {
 /// `mem_cgroup_css_offline`
 pub async fn mem_cgroup_css_offline(css: Css) {
     kfn!(mem_cgroup_css_offline);
+    reparent_state_local(css.memcg(), css.parent().get().memcg()).await;
     wb_memcg_offline(css.memcg()).await;
 }
 
@@ -55,6 +59,7 @@ pub async fn mem_cgroup_css_free(css: Css) {
     for i in 0..MEMCG_CGWB_FRN_CNT {
         wb_wait_for_completion(css.memcg().cgwb_frn().get(i).done()).await;
     }
+    memcg_stats_free(css.memcg());
     kfree(css.ptr());
 }
 

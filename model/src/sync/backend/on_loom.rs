@@ -342,7 +342,7 @@ fn step(s: usize, body: &mut Fut) -> Stepped {
     // Freeing depends on every access to the object.
     let freed: Vec<(u32, u32)> = with(|m| {
         let freed = m.log[from.min(m.log.len())..].iter().filter(|e| e.kind == Kind::Free);
-        freed.filter_map(|e| m.mem.alloc_of(e.obj)).map(|a| (a.base.0, a.base.0 + a.ty.cells)).collect()
+        freed.filter_map(|e| m.mem.alloc_of(e.obj)).map(|a| (a.base.0, a.base.0 + a.cells)).collect()
     });
     RUN.with_borrow_mut(|r| r.unpublished.extend(&released));
     for (start, end) in freed {

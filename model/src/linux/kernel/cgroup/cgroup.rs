@@ -12,6 +12,7 @@
 use crate::kfn;
 use crate::linux::block::blk_cgroup::{blkcg_css_alloc, blkcg_css_free, blkcg_css_offline, blkcg_css_online};
 use crate::linux::include::cgroup_defs::{CSS_DYING, CSS_NO_REF, CSS_ONLINE, CSS_RELEASED, Cgroup, Css, NR_SUBSYS, Subsys, cgroup_fields, css_fields};
+use crate::linux::kernel::cgroup::rstat::{css_rstat_exit, css_rstat_init};
 use crate::linux::kernel::workqueue::{CGROUP_FREE_WQ, CGROUP_OFFLINE_WQ, CGROUP_RELEASE_WQ, queue_rcu_work};
 use crate::linux::mm::memcontrol::{self, mem_cgroup_css_alloc, mem_cgroup_css_free, mem_cgroup_css_offline};
 use crate::linux::{MAX_CSS_ID, Table, globals};
@@ -64,7 +65,7 @@ pub fn boot() {
     g.root_cgroup().set(cgrp);
     for ss in SUBSYS {
         let css = match ss {
-            Subsys::Memory => mem_cgroup_css_alloc(),
+            Subsys::Memory => mem_cgroup_css_alloc(Css::NULL),
             Subsys::Io => blkcg_css_alloc(),
         };
         immortal(css.ptr());
@@ -77,6 +78,7 @@ pub fn boot() {
         cgrp.cset(ss).set(css);
         g.css_ids().slot(ss as u32).set(Ptr(0b11));
         idr(ss).slot(1).set(css.ptr());
+        css_rstat_init(css);
         match ss {
             Subsys::Memory => g.root_mem_cgroup().set(css),
             Subsys::Io => g.blkcg_root().set(css),
@@ -211,7 +213,7 @@ pub async fn css_create(cgrp: Cgroup, ss: Subsys) -> Result<Css, i64> {
         return Err(ENOENT);
     }
     let css = match ss {
-        Subsys::Memory => mem_cgroup_css_alloc(),
+        Subsys::Memory => mem_cgroup_css_alloc(parent_css),
         Subsys::Io => blkcg_css_alloc(),
     };
     if css.is_null() {
@@ -234,6 +236,7 @@ pub async fn css_create(cgrp: Cgroup, ss: Subsys) -> Result<Css, i64> {
             return Err(err);
         }
     }
+    css_rstat_init(css);
     cgroup_idr_replace(ss, css.id().get(), css.ptr()).await;
     online_css(css).await;
     Ok(css)
@@ -553,6 +556,7 @@ const CSS_FREE_RWORK_FN: WorkFn = WorkFn {
             let css = Css(work.sub(css_fields::destroy_rwork));
             let (ss, cgrp, parent, id) = (css.subsys(), css.cgroup().get(), css.parent().get(), css.id().get());
             css.refcnt().exit();
+            css_rstat_exit(css).await;
             match ss {
                 Subsys::Memory => mem_cgroup_css_free(css).await,
                 Subsys::Io => blkcg_css_free(css),

@@ -2,3 +2,4 @@
 
 #[allow(clippy::module_inception)]
 pub mod cgroup;
+pub mod rstat;
