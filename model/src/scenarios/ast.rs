@@ -251,6 +251,8 @@ pub struct Filesystem {
     pub order: u32,
     /// Pages whose writeback ends together (spec throttle 9.5, C); 0: request by request.
     pub completion_batch_pages: u64,
+    /// Time that a write takes for each folio besides copying, nanoseconds.
+    pub folio_cost_ns: u64,
     /// Can leave inodes `I_DIRTY_SYNC` after syncfs.
     pub dirty_sync_leftovers: bool,
 }
@@ -268,6 +270,7 @@ impl Filesystem {
             max_ratio_ppm: if fuse { 10_000 } else { 1_000_000 },
             order: 0,
             completion_batch_pages: 0,
+            folio_cost_ns: 0,
             dirty_sync_leftovers: false,
         }
     }

@@ -67,6 +67,7 @@ nodes! {
         max_ratio_ppm: Ppm = "max-ratio",
         order: Whole<u32, 0, MAX_ORDER> = "order",
         completion_batch_pages: Whole<u64, 0, 1_000_000> = "completion-batch-pages",
+        folio_cost_ns: Nanos = "folio-cost",
         dirty_sync_leftovers: Flag = "dirty-sync-leftovers",
     }
     File = "file" {

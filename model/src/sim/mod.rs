@@ -10,7 +10,6 @@
 mod admin;
 mod engine;
 mod flusher;
-mod frn;
 mod measure;
 mod oracles;
 mod output;
@@ -26,6 +25,8 @@ mod writer;
 pub use output::{METRICS, Metric, Of, Output, Sample, Unit, WriterOutput, metric};
 
 use crate::disk::Disk;
+use crate::linux::include::cgroup_defs::MEMCG_CGWB_FRN_CNT;
+use crate::linux::mm::memcontrol::frn::FrnRecord;
 use crate::linux::mm::page_writeback::limits::{BdiThrottle, Sysctl, WbDomain, bdi_set_max_ratio_no_scale, bdi_set_min_ratio_no_scale};
 use crate::linux::mm::page_writeback::ratelimited::CpuRatelimit;
 use crate::policy::OrderCap;
@@ -67,7 +68,7 @@ fn boot(s: &Scenario, seed: u64) -> Rc<World> {
         dirty_min: m.map_or(0, |m| m.dirty_min_bytes / PAGE_BYTES),
         dirty_ratio: m.and_then(|m| m.dirty_ratio.map(|r| r as u32)),
         domain: WbDomain::new(now, cpus),
-        frn: Default::default(),
+        frn: [FrnRecord { bdi_id: 0, memcg_id: 0, at: 0, idle: true }; MEMCG_CGWB_FRN_CNT as usize],
         bdev_marks: Vec::new(),
         clean: VecDeque::new(),
         dirtied_since_flush: 0,

@@ -10,7 +10,7 @@ use super::state::{ROOT, St, WbId};
 use super::stats::Item;
 use super::world::World;
 use crate::linux::mm::page_writeback::surroundings::{WbStatItem, wb_stat_error};
-use crate::policy::{FlushPolicy, Freerun};
+use crate::policy::{FlushPolicy, ForeignPolicy, Freerun};
 use crate::scenarios::PAGE_BYTES;
 
 /// Updates that a gate leaves unseen, for each CPU: its threshold of 64 and a residue of 63.
@@ -76,6 +76,9 @@ impl World {
             self.require(w.writeback_inodes == mappings[wb], "TH-ACC-2", || {
                 format!("wb {wb} counts {} mappings under writeback, there are {}", w.writeback_inodes, mappings[wb])
             });
+            self.require(self.policy.foreign != ForeignPolicy::OneInFlight || w.foreign_works <= 1, "TH-FRN-2", || {
+                format!("wb {wb} has {} foreign works", w.foreign_works)
+            });
             self.require(w.bw.avg_write_bandwidth >= 1 && w.bw.dirty_ratelimit >= 1, "TH-BW-1", || format!("wb {wb}: {:?}", w.bw));
         }
         for (b, bdi) in st.bdis.iter().enumerate() {
@@ -95,7 +98,9 @@ impl World {
             self.require(own.avail >= read.filepages && own.avail <= read.filepages.saturating_add(read.headroom), "TH-LIM-3", || {
                 format!("memcg {m}: available {} from {read:?}", own.avail)
             });
-            self.require(memcg.frn.iter().filter(|s| s.in_flight()).count() <= 4, "TH-FRN-1", || format!("memcg {m}"));
+            let asked = |w: &&super::state::Work| w.asked_by.is_some_and(|(by, slot)| by == m as MemcgId && slot.is_some());
+            let queued: usize = st.wbs.iter().map(|wb| wb.works.iter().filter(asked).count()).sum();
+            self.require(queued <= memcg.frn.len(), "TH-FRN-1", || format!("memcg {m} has {queued} foreign works queued"));
         }
         self.check_overshoot(&st);
     }

@@ -3,13 +3,14 @@
 //! Main type: [`St`]. Everything here is done at one moment of time; what takes time is in the tasks.
 
 use super::engine::{Ns, SECOND, WaitList};
-use super::frn::FrnSlot;
 use super::pages::{Extent, MemcgId, Pages};
 use super::rng::Rng;
 use super::stats::{Item, Stats};
 use crate::disk::Disk;
+use crate::linux::include::cgroup_defs::MEMCG_CGWB_FRN_CNT;
 use crate::linux::lib::flex_proportions::{FpropLocalPercpu, OnCpu, prop_batch};
 use crate::linux::lib::percpu_counter::{PercpuCounter, percpu_counter_batch};
+use crate::linux::mm::memcontrol::frn::FrnRecord;
 use crate::linux::mm::page_writeback::bandwidth::WbBandwidth;
 use crate::linux::mm::page_writeback::limits::{BdiThrottle, Sysctl, WbDomain};
 use crate::linux::mm::page_writeback::ratelimited::CpuRatelimit;
@@ -25,9 +26,6 @@ pub type InodeId = u32;
 pub type BdiId = u32;
 /// The root memcg.
 pub const ROOT: MemcgId = 0;
-
-/// A slot of foreign records in a memcg: whose, and how many works are on their way.
-pub type Frn = FrnSlot;
 
 /// A memcg.
 #[derive(Debug)]
@@ -49,7 +47,7 @@ pub struct Memcg {
     /// Its throttling domain.
     pub domain: WbDomain,
     /// Foreign records.
-    pub frn: [Frn; 4],
+    pub frn: [FrnRecord; MEMCG_CGWB_FRN_CNT as usize],
     /// Block-device inodes in which it has foreign pages, for the targeted policy.
     pub bdev_marks: Vec<InodeId>,
     /// Clean pages, oldest first; entries may be out of date.

@@ -3,12 +3,13 @@
 //! Main type: [`WbView`], a wb as a task or its flusher sees it.
 
 use super::engine::SECOND;
-use super::frn::{flush_due, record};
 use super::pages::MemcgId;
 use super::state::{ROOT, Reason, St, WbId, Work};
 use super::stats::Item;
 use super::world::World;
+use crate::linux::include::cgroup_defs::MEMCG_CGWB_FRN_CNT;
 use crate::linux::include::trace_events_writeback::Trace;
+use crate::linux::mm::memcontrol::frn::{frn_expire_interval, frn_update_interval, take_fresh, track_foreign_dirty};
 use crate::linux::mm::page_writeback::bandwidth::WbBandwidth;
 use crate::linux::mm::page_writeback::limits::{BdiThrottle, Domain, Dtc, Sysctl, WbDomain, domain_dirty_limits, mdtc_calc_avail};
 use crate::linux::mm::page_writeback::ratelimited::CpuRatelimit;
@@ -238,13 +239,13 @@ impl St {
 }
 
 impl World {
-    fn expire_jiffies(&self, hz: u64) -> u64 {
-        self.scenario.machine.dirty_expire_centisecs * hz / 100
+    fn expire_centisecs(&self) -> u32 {
+        u32::try_from(self.scenario.machine.dirty_expire_centisecs).unwrap_or(u32::MAX)
     }
     /// Notes that a page of `memcg` was dirtied on an inode of another.
     pub fn record_foreign(&self, st: &mut St, memcg: MemcgId, bdi: u64, owner: MemcgId, jiffies: u64) {
-        let (hz, expire) = (st.hz, self.expire_jiffies(st.hz));
-        record(&mut st.memcgs[memcg as usize].frn, bdi, owner, jiffies, hz, expire);
+        let update = frn_update_interval(st.hz, self.expire_centisecs());
+        track_foreign_dirty(&mut st.memcgs[memcg as usize].frn, bdi, u64::from(owner), jiffies, update);
     }
     /// `mem_cgroup_flush_foreign`: asks for writeback of the wbs that a memcg's records name.
     pub fn flush_foreign(self: &Rc<World>, memcg: MemcgId) {
@@ -252,15 +253,15 @@ impl World {
             return;
         }
         let jiffies = self.jiffies();
-        for i in 0..4u8 {
-            let asked = {
+        for i in 0..MEMCG_CGWB_FRN_CNT {
+            let due = {
                 let mut st = self.st.borrow_mut();
-                let expire = self.expire_jiffies(st.hz);
-                let slot = &mut st.memcgs[memcg as usize].frn[i as usize];
-                flush_due(slot, jiffies, expire)
+                let fresh = frn_expire_interval(st.hz, self.expire_centisecs());
+                let record = &mut st.memcgs[memcg as usize].frn[i as usize];
+                take_fresh(record, jiffies, fresh).then_some((record.bdi_id as usize - 1, record.memcg_id as MemcgId - 1))
             };
-            if let Some((bdi, owner)) = asked {
-                self.flush_owner(memcg, i, bdi as usize - 1, owner - 1);
+            if let Some((bdi, owner)) = due {
+                self.flush_owner(memcg, i as u8, bdi, owner);
             }
         }
         if self.policy.foreign == ForeignPolicy::BdevInodeTargeted {
@@ -281,7 +282,7 @@ impl World {
                 Sizing::TargetWb => (st.wb_sum(wb, WbStatItem::Reclaimable).max(0) as u64) * 10 / 8,
             });
             if wb.is_some() {
-                st.memcgs[memcg as usize].frn[slot as usize].start();
+                st.memcgs[memcg as usize].frn[slot as usize].idle = false;
             }
             wb.zip(nr)
         };
@@ -365,7 +366,7 @@ impl World {
             st.wbs[wb as usize].foreign_works -= 1;
         }
         if let Some((memcg, Some(slot))) = work.asked_by {
-            st.memcgs[memcg as usize].frn[slot as usize].complete();
+            st.memcgs[memcg as usize].frn[slot as usize].idle = true;
         }
     }
     /// Time that flushing the statistics of the whole machine takes.

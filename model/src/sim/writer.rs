@@ -170,9 +170,14 @@ async fn write(w: &Rc<World>, n: u32, inode: InodeId, at: u64, len: u64, memcg: 
 /// Copies into pages that are next to each other and dirties them; metadata is dirtied so without a look at the limits.
 #[allow(clippy::too_many_arguments)]
 async fn dirty(w: &Rc<World>, n: u32, inode: InodeId, page: u64, nr: u64, memcg: MemcgId, cpu: usize, throttle: &mut TaskThrottle) {
-    let folio = 1u64 << w.st.borrow().inodes[inode as usize].order;
+    let (folio, fs) = {
+        let st = w.st.borrow();
+        let i = &st.inodes[inode as usize];
+        (1u64 << i.order, i.fs as usize)
+    };
     make_room(w, memcg, nr.next_multiple_of(folio), cpu).await;
-    w.engine.sleep(transfer(nr * PAGE_BYTES, w.scenario.writers[n as usize].copy_bps).max(1)).await;
+    let copy = transfer(nr * PAGE_BYTES, w.scenario.writers[n as usize].copy_bps);
+    w.engine.sleep((copy + nr.div_ceil(folio) * w.scenario.filesystems[fs].folio_cost_ns).max(1)).await;
     // A clean inode goes on a list of its wb, whose lock may be held for long.
     let held = {
         let st = w.st.borrow();
