@@ -40,7 +40,12 @@ struct Chart<'a> {
     marks: Vec<f64>,
     /// What stands at whole numbers of the x axis, if it is not a number.
     names: Vec<String>,
+    /// The x axis is logarithmic, from [`LOG_LEAST`] on.
+    log: bool,
 }
+
+/// Where a logarithmic axis begins: a microsecond, in milliseconds.
+const LOG_LEAST: f64 = 1e-3;
 
 impl Chart<'_> {
     /// The picture, or why it can't be drawn.
@@ -53,31 +58,34 @@ impl Chart<'_> {
     fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error + '_>> {
         let points = || self.lines.iter().flat_map(|l| &l.points);
         let most = |of: fn(&(f64, f64)) -> f64| points().map(of).filter(|x| x.is_finite()).fold(0.0_f64, f64::max);
-        let (x_max, y_max) = (most(|p| p.0).max(1e-9), most(|p| p.1).max(1e-9) * 1.05);
+        let place = |x: f64| if self.log { x.max(LOG_LEAST).log10() } else { x };
+        let x_min = if self.log { LOG_LEAST.log10() } else { 0.0 };
+        let (x_max, y_max) = (place(most(|p| p.0)).max(x_min + 1e-9), most(|p| p.1).max(1e-9) * 1.05);
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let mut builder = ChartBuilder::on(&root);
         builder.caption(&self.title, ("sans-serif", 18)).margin(14).x_label_area_size(44).y_label_area_size(84);
-        let mut chart = builder.build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
+        let mut chart = builder.build_cartesian_2d(x_min..x_max, 0.0..y_max)?;
         let named = |x: &f64| {
             let whole = (x.round() - x).abs() < 1e-6;
             if whole { self.names.get(x.round() as usize).cloned().unwrap_or_default() } else { String::new() }
         };
         let plain = |x: &f64| axis_number(*x);
+        let power = |x: &f64| if (x.round() - x).abs() < 1e-6 { axis_number(10f64.powf(*x)) } else { String::new() };
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(self.x).y_desc(self.y).y_label_formatter(&plain).light_line_style(WHITE);
-        if self.names.is_empty() {
-            mesh.x_label_formatter(&plain).draw()?;
-        } else {
-            mesh.x_label_formatter(&named).x_labels(self.names.len() * 2).draw()?;
+        match (self.log, self.names.is_empty()) {
+            (true, _) => mesh.x_label_formatter(&power).draw()?,
+            (false, true) => mesh.x_label_formatter(&plain).draw()?,
+            (false, false) => mesh.x_label_formatter(&named).x_labels(self.names.len() * 2).draw()?,
         }
         for (i, l) in self.lines.iter().enumerate() {
             let colour = COLOURS[i % COLOURS.len()];
-            let points = l.points.iter().copied().filter(|p| p.0.is_finite() && p.1.is_finite());
+            let points = l.points.iter().filter(|p| p.0.is_finite() && p.1.is_finite()).map(|p| (place(p.0), p.1));
             let drawn = chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
             drawn.label(&l.label).legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2)));
         }
-        chart.draw_series(self.marks.iter().map(|x| PathElement::new(vec![(*x, 0.0), (*x, y_max * 0.03)], BLACK)))?;
+        chart.draw_series(self.marks.iter().map(|x| PathElement::new(vec![(place(*x), 0.0), (place(*x), y_max * 0.03)], BLACK)))?;
         chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).position(SeriesLabelPosition::UpperRight).draw()?;
         root.present()?;
         Ok(())
@@ -115,6 +123,7 @@ pub fn simulation(dir: &Path, name: &str, scenario: &Scenario, output: &Output) 
         lines,
         marks,
         names: Vec::new(),
+        log: false,
     };
     let memcg = vec![
         over_time("dirty and writeback", |s| s.memcg_dirty),
@@ -141,11 +150,14 @@ pub fn simulation(dir: &Path, name: &str, scenario: &Scenario, output: &Output) 
     draw(dir, &format!("{name}-pauses"), &chart("pauses; marks: statistics flushes of the root", "s", "ms", pauses, flushes))?;
     let lag = of_tasks(|w| w.lag_ms.iter().enumerate().map(|(s, ms)| (s as f64, *ms)).collect());
     draw(dir, &format!("{name}-lag"), &chart("greatest lag in each second", "s", "ms", lag, Vec::new()))?;
+    // The times are a thinned sample; the longest write is known besides.
     let cdf = of_tasks(|w| {
         let n = w.latencies_us.len() as f64;
-        w.latencies_us.iter().enumerate().map(|(i, us)| (*us as f64 / 1e3, (i + 1) as f64 / n)).collect()
+        let sampled = w.latencies_us.iter().enumerate().map(|(i, us)| (*us as f64 / 1e3, (i + 1) as f64 / n));
+        sampled.chain(w.metrics.get("max_write_ms").map(|ms| (*ms, 1.0))).collect()
     });
-    draw(dir, &format!("{name}-latency"), &chart("share of writes that took at most so long", "ms", "share", cdf, Vec::new()))?;
+    let latency = Chart { log: true, ..chart("share of writes that took at most so long", "ms", "share", cdf, Vec::new()) };
+    draw(dir, &format!("{name}-latency"), &latency)?;
     let bandwidth: u64 = scenario.disks.iter().map(|d| d.write_bps).sum();
     let busy = output.samples.windows(2).map(|w| {
         let could = seconds(w[1].at_us - w[0].at_us) * bandwidth as f64;
@@ -171,6 +183,7 @@ pub fn sweep(dir: &Path, name: &str, over: &[Axis], lines: &[SweepLine]) -> Resu
         lines: labels.iter().map(of).collect(),
         marks: Vec::new(),
         names: first.values.clone(),
+        log: false,
     };
     draw(dir, name, &chart)
 }
@@ -182,7 +195,7 @@ mod tests {
     #[test]
     fn a_chart_is_an_svg_with_its_words() {
         let lines = vec![Line { label: "one".into(), points: vec![(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0)] }];
-        let chart = Chart { title: "a title".into(), x: "s", y: "MiB", lines, marks: vec![1.0], names: Vec::new() };
+        let chart = Chart { title: "a title".into(), x: "s", y: "MiB", lines, marks: vec![1.0], names: Vec::new(), log: false };
         let svg = chart.svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         for word in ["a title", "one", "MiB"] {
@@ -193,7 +206,19 @@ mod tests {
 
     #[test]
     fn an_empty_chart_can_be_drawn() {
-        Chart { title: String::new(), x: "", y: "", lines: Vec::new(), marks: Vec::new(), names: Vec::new() }.svg().unwrap();
+        for log in [false, true] {
+            Chart { title: String::new(), x: "", y: "", lines: Vec::new(), marks: Vec::new(), names: Vec::new(), log }.svg().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_is_named_at_powers_of_ten() {
+        let lines = vec![Line { label: "one".into(), points: vec![(0.0, 0.5), (0.4, 0.9), (4000.0, 1.0)] }];
+        let chart = Chart { title: String::new(), x: "ms", y: "", lines, marks: Vec::new(), names: Vec::new(), log: true };
+        let svg = chart.svg().unwrap();
+        for label in ["\n1\n", "\n10\n", "\n1000\n"] {
+            assert!(svg.contains(label), "{label}");
+        }
     }
 
     #[test]

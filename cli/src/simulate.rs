@@ -5,6 +5,7 @@ use crate::corpus;
 use crate::exit::Exit;
 use crate::plot;
 use crate::pool;
+use crate::problem::Problem;
 use crate::progress::Meter;
 use crate::report::{Band, BandStatus, RunEvent, ScenarioLine, SeedLine, Sink, Summary};
 use crate::run::{self, Clock, Early, say};
@@ -28,8 +29,16 @@ pub fn run(a: &args::Simulate, sink: &mut dyn Sink) -> Result<Exit, Early> {
     let scenarios: Vec<Scenario> = names.iter().map(|n| corpus::scenario(n)).collect::<Result<_, _>>()?;
     let mut works: Vec<Work> = Vec::new();
     for s in &scenarios {
-        let sim = Simulation::new(s, &a.policies, a.seeds.seed, a.seeds.seeds)?;
+        let policies = if scenarios.len() == 1 { a.policies.clone() } else { known(s, &a.policies) };
+        if policies.is_empty() && !a.policies.is_empty() {
+            continue;
+        }
+        let sim = Simulation::new(s, &policies, a.seeds.seed, a.seeds.seeds)?;
         works.push(Work { results: vec![Results::default(); sim.variants.len()], sim });
+    }
+    if works.is_empty() && !scenarios.is_empty() {
+        let help = "`wbcheck list scenarios` shows the variants of each; knobs as flush=always go with all of them";
+        return Err(Problem::new(format!("none of the scenarios has a variant called {}", a.policies.join(" or ")), help).into());
     }
     say(sink, run::header_of_simulation("simulate", &a.seeds, a.policies.clone(), works.len()))?;
 
@@ -86,6 +95,12 @@ pub fn run(a: &args::Simulate, sink: &mut dyn Sink) -> Result<Exit, Early> {
     sum.seconds = clock.seconds();
     say(sink, RunEvent::Summary(sum))?;
     Ok(exit)
+}
+
+/// Of several scenarios, each runs the variants that it has, and knobs.
+fn known(s: &Scenario, policies: &[String]) -> Vec<String> {
+    let variants = s.all_variants();
+    policies.iter().filter(|p| p.contains('=') || variants.iter().any(|v| v.name == **p)).cloned().collect()
 }
 
 /// Plots and series of one run.

@@ -449,6 +449,11 @@ fn a_policy_may_be_a_variant_or_knobs() {
     let d = temp();
     let policies = |p: &str| lines(&simulate(&d, SCENARIO, &["--format", "json", "--seeds", "1", "--policy", p]).out, "scenario");
     assert_eq!(policies("always")[0]["expect"][0]["status"], "not-judged");
+    let other = write(&d, "other.kdl", SCENARIO.replace("variant \"always\"", "variant \"often\"").replace("expect \"always\"", "expect \"often\""));
+    let both = |p: &str| simulate(&d, SCENARIO, &["--scenario", other.to_str().unwrap(), "--format", "json", "--seeds", "1", "--policy", p]);
+    assert_eq!(lines(&both("often").out, "scenario").len(), 1);
+    assert_eq!(lines(&both("ratelimited").out, "scenario").len(), 2);
+    refused(&both("never"), &["none of the scenarios has a variant called never"]);
     let knobs = policies("flush=atomic-per-memcg,memcg.job.max=32MiB");
     assert_eq!((knobs.len(), &knobs[0]["policy"]), (1, &Value::from("flush=atomic-per-memcg,memcg.job.max=32MiB")));
     assert_eq!(knobs[0]["stat_flushes"], 0.0);

@@ -258,7 +258,7 @@ impl World {
                 let mut st = self.st.borrow_mut();
                 let fresh = frn_expire_interval(st.hz, self.expire_centisecs());
                 let record = &mut st.memcgs[memcg as usize].frn[i as usize];
-                take_fresh(record, jiffies, fresh).then_some((record.bdi_id as usize - 1, record.memcg_id as MemcgId - 1))
+                take_fresh(record, jiffies, fresh).then(|| (record.bdi_id as usize - 1, record.memcg_id as MemcgId - 1))
             };
             if let Some((bdi, owner)) = due {
                 self.flush_owner(memcg, i as u8, bdi, owner);
