@@ -98,9 +98,8 @@ impl Plan {
                 one(Search::Shuttle { scheduler, seed }, SAMPLED)
             }
             "auto" => {
-                let all = most.unwrap_or(AUTO + SAMPLED);
-                let exhaustive = most.map_or(AUTO, |all| all.min(AUTO.max(all / 3 * 2)));
-                vec![(Search::Cached, exhaustive), (Search::sample(Scheduler::Portfolio, seed), (all - exhaustive).max(1))]
+                let (exhaustive, sampled) = most.map_or((AUTO, SAMPLED), |all| (all / 3 * 2, all - all / 3 * 2));
+                vec![(Search::Cached, exhaustive), (Search::sample(Scheduler::Portfolio, seed), sampled)]
             }
             "dpor" => one(Search::Dpor, EXHAUSTIVE),
             "cached" => one(Search::Cached, EXHAUSTIVE),
@@ -135,5 +134,21 @@ pub fn search_name(s: &Search) -> String {
         Search::States { preemptions: None } => "states".into(),
         Search::States { preemptions: Some(n) } => format!("states, at most {n} preemptions"),
         Search::Shuttle { scheduler, .. } => scheduler.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lowered_budget_is_shared_between_both_searches() {
+        for all in [3, 100, 1_800, 1_801, 2_700, 9_000] {
+            let wish = Wish { max_executions: Some(all), ..Wish::default() };
+            let plan = Plan::of(&cases::Search::default(), &wish).unwrap();
+            let shares: Vec<u64> = plan.searches.iter().map(|s| s.1).collect();
+            assert_eq!(plan.max_executions(), all);
+            assert!(shares.len() == 2 && shares[1] * 3 >= all, "{all}: {shares:?}");
+        }
     }
 }

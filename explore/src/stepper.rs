@@ -58,10 +58,12 @@ impl Stepper {
             t.begin();
         }
         let (footprints, observations) = strategy.borrow().needs();
+        let twins = strategy.borrow().twins();
         set_chooser(Some(Rc::new(RefCell::new(Ask { strategy: strategy.clone(), decisions: self.decisions.clone() }))));
         let end = match catch_unwind(AssertUnwindSafe(|| {
             with(|m| {
                 m.observe_on = observations;
+                m.twins_on = twins;
                 m.mem.footprint_on = footprints || self.tracer.is_some();
             });
             boot();
@@ -79,7 +81,10 @@ impl Stepper {
                 End::Fatal
             }
             Err(p) => {
-                with(|m| m.aborted = true);
+                with(|m| {
+                    m.aborted = true;
+                    m.twins_on = false;
+                });
                 self.bodies.clear();
                 resume_unwind(p)
             }
@@ -87,7 +92,11 @@ impl Stepper {
         with(|m| strategy.borrow_mut().ended(m, end));
         Machine::finish(end);
         self.bodies.iter_mut().for_each(|b| *b = None);
-        with(|m| m.spawned.clear());
+        with(|m| {
+            m.spawned.clear();
+            // Who drives this machine next may want all of them.
+            m.twins_on = false;
+        });
         set_chooser(None);
         end
     }
@@ -138,8 +147,12 @@ impl Stepper {
                 }
                 let enabled = m.enabled_mask();
                 if enabled == 0 {
-                    let stuck = m.tasks.iter().any(|t| t.live && !t.daemon);
-                    return Err(if stuck { End::Stuck } else { End::Complete });
+                    let done = !m.tasks.iter().any(|t| t.live && !t.daemon);
+                    return Err(match done {
+                        true => End::Complete,
+                        false if m.held_by_twin() => End::Cut,
+                        false => End::Stuck,
+                    });
                 }
                 m.mem.footprint.clear();
                 let s = strategy.borrow_mut().pick(m, enabled, last).ok_or(End::Cut)?;

@@ -24,6 +24,10 @@ pub trait Strategy {
     fn needs(&self) -> (bool, bool) {
         (false, false)
     }
+    /// Of equal tasks only one need go first.
+    fn twins(&self) -> bool {
+        false
+    }
     /// After [`Strategy::begin`] said that nothing is left: was every execution within the bounds covered?
     fn covered(&self) -> bool {
         false
@@ -56,6 +60,9 @@ impl Strategy for Box<dyn Strategy> {
     }
     fn needs(&self) -> (bool, bool) {
         (**self).needs()
+    }
+    fn twins(&self) -> bool {
+        (**self).twins()
     }
     fn covered(&self) -> bool {
         (**self).covered()

@@ -32,6 +32,8 @@ enum Ins {
     FreeRcu,
     FreeSync,
     Faulty(u8),
+    /// A call that looks at two cells and returns which is greater.
+    Call(u8),
 }
 
 const ALL: [fn(&mut Rng) -> Ins; 21] = [
@@ -175,6 +177,11 @@ async fn run(t: Toy, i: u16, ins: Ins) {
                 }
             }
         }
+        Ins::Call(v) => {
+            let call = Observed::begin();
+            let (a, b) = (var(t, v).read_once().await, var(t, (v + 1) % 3).read_once().await);
+            saw(t, i, u64::from(call.returns(a > b)));
+        }
         Ins::Faulty(v) => {
             let n = u64::from(choose(Choice::Of("faulty", 3)));
             if n > 0 {
@@ -186,7 +193,7 @@ async fn run(t: Toy, i: u16, ins: Ins) {
 
 static OBJECT: TypeInfo = TypeInfo { label: "object", mem_rule: "LT-MEM-1", cells: 1, fields: &[] };
 
-fn boot(program: &[Vec<Ins>]) {
+fn machine() -> Toy {
     let t = world(Config { timers: 1, ask: vec!["faulty"], max_faults: 1, ..Config::default() });
     t.work().init(WorkFn { name: "work", body: work_body }, QUEUE);
     t.work2().init(WorkFn { name: "work2", body: ordered_body::<{ toy::work2 }> }, ORDERED);
@@ -194,6 +201,11 @@ fn boot(program: &[Vec<Ins>]) {
     let p = kzalloc_nofail(&OBJECT);
     immortal(p);
     t.p().set(p);
+    t
+}
+
+fn boot(program: &[Vec<Ins>]) {
+    let t = machine();
     for (i, body) in program.iter().enumerate() {
         let (i, body) = (i as u16, body.clone());
         task(i, async move {
@@ -270,4 +282,89 @@ fn waits_and_work_items() {
 #[test]
 fn grace_periods() {
     family(3, 2, &ALL[16..20], 100, 20);
+}
+
+/// The same without anything that depends on which of the first tasks is which: they share one result.
+fn boot_equal(program: &[Vec<Ins>], equals: u16) {
+    let t = machine();
+    for (i, body) in program.iter().enumerate() {
+        let (i, body) = (i as u16, body.clone());
+        let shown = if i < equals { 0 } else { i };
+        task(i, async move {
+            for ins in body {
+                run(t, shown, ins).await;
+            }
+        });
+    }
+    (1..equals).for_each(|i| equal(i - 1, i));
+}
+
+/// Compares the search that lets one of equal tasks go first with plain enumeration, which does not; false if that is too long.
+fn equals_agree(program: &[Vec<Ins>], equals: u16, limit: u64) -> bool {
+    let (dfs, all) = outcomes(&|| boot_equal(program, equals), &Search::Dfs { preemptions: None }, limit);
+    if !dfs.exhaustive {
+        return false;
+    }
+    let (st, cached) = outcomes(&|| boot_equal(program, equals), &Search::Cached, limit);
+    assert!(st.exhaustive, "{program:?} {st:?}");
+    assert_eq!(all, cached, "equal tasks of {program:?}: {dfs:?} {st:?}");
+    true
+}
+
+#[test]
+fn calls_that_return_less_than_they_saw() {
+    let from: [fn(&mut Rng) -> Ins; 5] = [ALL[0], ALL[1], ALL[2], ALL[4], |r| Ins::Call(r.u8(..3))];
+    family(2, 4, &from, 80, 30);
+}
+
+#[test]
+fn equal_tasks() {
+    let mut agreed = 0;
+    for seed in 0..150 {
+        let mut r = Rng::with_seed(seed);
+        let (equals, len) = [(3, 1), (2, 2), (2, 1)][seed as usize % 3];
+        let body: Vec<Ins> = (0..len).map(|_| ALL[r.usize(..ALL.len())](&mut r)).collect();
+        let mut program = vec![body; usize::from(equals)];
+        if (equals, len) == (2, 1) {
+            program.push(vec![ALL[r.usize(..ALL.len())](&mut r)]);
+        }
+        agreed += usize::from(equals_agree(&program, equals, 4_000));
+    }
+    assert!(agreed >= 75, "only {agreed} programs were small enough to enumerate");
+}
+
+#[test]
+fn lock_users_that_are_equal_come_in_one_order() {
+    let program = vec![vec![Ins::Spin(0), Ins::Spin(1)]; 3];
+    let (st, _) = outcomes(&|| boot_equal(&program, 3), &Search::Cached, 100_000);
+    let (without, _) = outcomes(&|| boot_equal(&program, 0), &Search::Cached, 100_000);
+    assert!(st.exhaustive && without.exhaustive);
+    assert!(st.states * 2 < without.states, "{st:?} {without:?}");
+}
+
+#[test]
+fn a_task_that_waits_for_its_twin_alone_is_not_stuck() {
+    // Who comes first waits for the other's read section, in which the other takes its first spinlock.
+    let boot = |equals: bool| {
+        let t = machine();
+        for i in 0..2 {
+            task(i, async move {
+                if t.x().fetch_add(1).await == 0 {
+                    synchronize_rcu().await;
+                    t.y().write_once(1).await;
+                } else {
+                    let _reader = rcu_read_lock();
+                    t.z().write_once(t.y().read_once().await + 1).await;
+                    drop(t.lock().lock().await);
+                }
+            });
+        }
+        if equals {
+            equal(0, 1);
+        }
+    };
+    let (dfs, all) = outcomes(&|| boot(false), &Search::Dfs { preemptions: None }, 10_000);
+    let (st, cached) = outcomes(&|| boot(true), &Search::Cached, 10_000);
+    assert!(dfs.exhaustive && st.exhaustive && dfs.stuck == 0 && st.stuck == 0);
+    assert_eq!(all, cached);
 }

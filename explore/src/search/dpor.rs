@@ -48,6 +48,15 @@ fn join(a: &mut Vec<u32>, b: &[u32]) {
     }
 }
 
+/// How the reversal of two events begins if nothing between them does.
+#[derive(Clone, Copy)]
+enum Start {
+    /// With the later event, of the task in this slot.
+    At(usize),
+    /// With a step of each of these slots, on one way or another.
+    Each(u64),
+}
+
 /// An earlier event that conflicts with the one looked at and is not yet known to happen before it.
 #[derive(Clone, Copy)]
 struct Rival {
@@ -111,6 +120,8 @@ pub struct Dpor {
     cache: Option<Box<Cache>>,
     /// Tasks that the step under way has started.
     children: Bits,
+    /// This search has cut the execution under way.
+    cut: bool,
 }
 
 impl Default for Dpor {
@@ -135,6 +146,7 @@ impl Dpor {
             prior: Vec::new(),
             cache: None,
             children: Bits::default(),
+            cut: false,
         }
     }
 
@@ -237,12 +249,11 @@ impl Dpor {
             })
     }
 
-    /// Adds to node `e` a task that starts the reversal of event `e` and event `i`, which is the task's in `slot`; or, with no
-    /// slot, of event `e` and something that comes later than all events before `i`.
+    /// Adds to node `e` a task that starts the reversal of event `e` and something that comes later than all events before `i`.
     ///
     /// What comes first in the reversal is sought among the events between the two that do not depend on `e`. Event `i`
     /// itself is no candidate unless there are none: without `e` before it, it may do something else.
-    fn reverse(&mut self, e: usize, i: usize, slot: Option<usize>) {
+    fn reverse(&mut self, e: usize, i: usize, start: Start) {
         let mut firsts: Vec<(Tid, usize)> = Vec::new();
         let mut initials = 0u64;
         for k in e + 1..i {
@@ -256,7 +267,16 @@ impl Dpor {
             firsts.push((ev.task, k));
         }
         if firsts.is_empty() {
-            initials = slot.map_or(0, |s| 1 << s);
+            match start {
+                Start::At(s) => initials = 1 << s,
+                Start::Each(slots) => {
+                    let n = &mut self.tree.nodes[e];
+                    if slots & !n.enabled == 0 {
+                        n.todo |= slots & !n.sleeping();
+                        return;
+                    }
+                }
+            }
         }
         let n = &mut self.tree.nodes[e];
         initials &= n.enabled;
@@ -326,12 +346,13 @@ impl Dpor {
         for (k, ev) in self.events[..self.len].iter().enumerate() {
             last[ev.task] = Some(k);
         }
-        // A task that has not taken a step yet comes after the one that started it.
-        for t in m.tasks.iter().filter(|t| t.live) {
-            if let Some(&tid) = self.tids.get(&t.name.0)
-                && last[tid].is_none()
-                && self.born[tid] <= self.len
-            {
+        // By task; all of them for one that is not there yet.
+        let mut slots = vec![u64::MAX; self.tids.len()];
+        for (s, t) in m.tasks.iter().enumerate().filter(|x| x.1.live) {
+            let Some(&tid) = self.tids.get(&t.name.0) else { continue };
+            slots[tid] = 1 << s;
+            // A task that has not taken a step yet comes after the one that started it.
+            if last[tid].is_none() && self.born[tid] <= self.len {
                 last[tid] = self.born[tid].checked_sub(1);
             }
         }
@@ -339,12 +360,15 @@ impl Dpor {
         let mut pasts: HashMap<u32, Vec<u32>, WordHash> = HashMap::default();
         let mut clock = Vec::new();
         let mut rivals: Vec<usize> = Vec::new();
+        // By access: whether it races with anything above.
+        let mut racing: Vec<Option<bool>> = vec![None; cache.accesses.list.len()];
         for item in below {
             let (cell, access) = cache.accesses.list[item.access as usize];
-            let Some(h) = self.history.get(&cell) else { continue };
-            if !h.iter().any(|x| access.races(x.1)) {
+            let races = || self.history.get(&cell).is_some_and(|h| h.iter().any(|x| access.races(x.1)));
+            if !*racing[item.access as usize].get_or_insert_with(races) {
                 continue;
             }
+            let h = &self.history[&cell];
             let past = pasts.entry(item.past).or_insert_with(|| {
                 let mut clock = Vec::new();
                 for k in cache.accesses.pasts[item.past as usize].tasks.iter().filter_map(|t| last.get(t).copied().flatten()) {
@@ -377,7 +401,13 @@ impl Dpor {
             }
             for &e in &rivals {
                 if !rivals.iter().any(|&k| k != e && self.before(e, k)) {
-                    self.reverse(e, self.len, None);
+                    // A way that begins with something that comes after the rival is no way round.
+                    let after = |t: usize| last.get(t).copied().flatten().is_some_and(|k| k == e || k > e && self.before(e, k));
+                    let firsts = cache.accesses.pasts[item.past as usize].firsts.iter().filter(|&t| !after(t));
+                    let slots = firsts.fold(0, |all, t| all | slots.get(t).copied().unwrap_or(u64::MAX));
+                    if slots != 0 {
+                        self.reverse(e, self.len, Start::Each(slots));
+                    }
                 }
             }
         }
@@ -401,7 +431,7 @@ impl Dpor {
         todo.sort_unstable();
         todo.dedup();
         for e in todo {
-            self.reverse(e, i, Some(slot));
+            self.reverse(e, i, Start::At(slot));
         }
         if commit {
             for &(p, a) in &footprint {
@@ -423,6 +453,7 @@ impl Strategy for Dpor {
         let mut tree = std::mem::take(&mut self.tree);
         let more = tree.next_path_telling(&mut |i, done| self.left(i, done));
         self.tree = tree;
+        self.cut = false;
         if let Some(c) = &mut self.cache {
             c.leaf = Rc::default();
         }
@@ -448,6 +479,7 @@ impl Strategy for Dpor {
                 let awake = enabled & !self.tree.nodes[i].sleeping();
                 if awake == 0 || self.reached_again(m) {
                     self.tree.shrink();
+                    self.cut = true;
                     return None;
                 }
                 self.tree.take(match last {
@@ -498,7 +530,8 @@ impl Strategy for Dpor {
                     n.fatal = true;
                 }
             }
-            End::Complete | End::Stuck => {
+            // One that ends because a task waits for its twin has come to its end.
+            _ if !self.cut && end != End::Budget => {
                 self.disabled(m, 0);
                 // Operations that never became possible race with what made them impossible.
                 for s in 0..m.tasks.len() {
@@ -514,18 +547,24 @@ impl Strategy for Dpor {
                     };
                     let t = self.tid(m.tasks[s].name.0);
                     if let Some(c) = &mut self.cache {
-                        let want: Summary = footprint.iter().map(|&(p, a)| c.accesses.wanted(t, p, a)).collect();
-                        merge(&mut c.accesses, Rc::make_mut(&mut c.leaf), want);
+                        for &(p, a) in &footprint {
+                            let want = c.accesses.wanted(t, p, a);
+                            merge(&mut c.accesses, Rc::make_mut(&mut c.leaf), vec![want]);
+                        }
                     }
                     self.event(t, s, footprint, false);
                 }
             }
-            End::Budget | End::Cut => {}
+            _ => {}
         }
     }
 
     fn needs(&self) -> (bool, bool) {
         (true, self.cache.is_some())
+    }
+
+    fn twins(&self) -> bool {
+        self.cache.is_some()
     }
 
     fn covered(&self) -> bool {

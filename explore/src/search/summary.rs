@@ -2,7 +2,8 @@
 //!
 //! A search that cuts where it reaches a state again must still learn which steps on the way there race with steps that
 //! come after (Efficient Stateful Dynamic Partial-Order Reduction, SPIN 2008). A [`Summary`] holds every access that some task
-//! makes below the state, each with its *past*: tasks and accesses that come before it below the state on every way to it.
+//! makes below the state, each with its *past*: tasks and accesses that come before it below the state on every way to it, and whose
+//! steps such a way may begin with, so that a search need not try everything above to get there.
 //! An access that something in its past covers is left out: whatever conflicts with it is ordered before it already.
 
 use crate::trace::WordHash;
@@ -62,6 +63,8 @@ pub(super) struct Accesses {
     /// By number.
     pub pasts: Vec<Past>,
     past_ids: HashMap<Past, u32, WordHash>,
+    /// What two of them have in common.
+    common: HashMap<u64, u32, WordHash>,
     memo: Vec<Memo>,
     folds: u32,
 }
@@ -126,9 +129,27 @@ impl Accesses {
         i
     }
 
+    /// Number of what two pasts have in common.
+    fn common(&mut self, a: u32, b: u32) -> u32 {
+        if a == b {
+            return a;
+        }
+        let key = u64::from(a.min(b)) << 32 | u64::from(a.max(b));
+        if let Some(&i) = self.common.get(&key) {
+            return i;
+        }
+        let (mut p, q) = (self.pasts[a as usize].clone(), &self.pasts[b as usize]);
+        p.tasks.meet(&q.tasks);
+        p.accesses.meet(&q.accesses);
+        p.firsts.join(&q.firsts);
+        let i = self.past(&p);
+        self.common.insert(key, i);
+        i
+    }
+
     /// An access that a task would make if it could.
     pub fn wanted(&mut self, task: usize, p: Ptr, a: Access) -> Item {
-        Item { task: task as u32, access: self.id(p, a), past: self.past(&Past::default()) }
+        Item { task: task as u32, access: self.id(p, a), past: self.past(&Past::of_first(task)) }
     }
 }
 
@@ -144,6 +165,17 @@ pub(super) struct Past {
     pub tasks: Bits,
     /// Accesses made.
     pub accesses: Bits,
+    /// Tasks one of which takes, on each way, a step that comes before the access and after nothing else.
+    pub firsts: Bits,
+}
+
+impl Past {
+    /// That of an access in the first step of a task.
+    fn of_first(task: usize) -> Past {
+        let mut p = Past::default();
+        p.firsts.set(task);
+        p
+    }
 }
 
 /// An access of a task.
@@ -188,6 +220,8 @@ impl Edge {
                 e.lock = Some(i);
             }
         }
+        e.accesses.sort_unstable();
+        e.accesses.dedup();
         for &i in &e.accesses {
             let about = &all.about[i as usize];
             e.about.conflicts.join(&about.conflicts);
@@ -201,7 +235,7 @@ impl Edge {
     /// Adds to `into` what can happen when this step is taken and then what `below` says.
     pub fn fold(&self, all: &mut Accesses, below: &Summary, into: &mut Summary) {
         all.folds += 1;
-        let mut new: Summary = Vec::with_capacity(below.len() + self.accesses.len());
+        let mut new: Summary = Vec::with_capacity(below.len());
         for i in below {
             let k = i.past as usize;
             if all.memo[k].fold != all.folds {
@@ -220,6 +254,8 @@ impl Edge {
                         let mut past = all.pasts[k].clone();
                         past.tasks.join(&self.past.tasks);
                         past.accesses.join(&self.past.accesses);
+                        // This step is the first of all.
+                        past.firsts = Past::of_first(self.task).firsts;
                         let p = all.past(&past);
                         all.memo[k].joined = Some(p);
                         p
@@ -228,21 +264,22 @@ impl Edge {
                 new.push(Item { past, ..*i });
             }
         }
-        let mut past = Past::default();
+        merge(all, into, new);
+        let mut past = Past::of_first(self.task);
         let free = all.past(&past);
         let locked = self.lock.map(|l| {
             past.accesses.set(l as usize);
             all.past(&past)
         });
-        for &access in &self.accesses {
+        let own = self.accesses.iter().map(|&access| {
             let past = match locked {
                 // The rest of the step comes after whatever released the lock.
                 Some(p) if self.lock != Some(access) => p,
                 _ => free,
             };
-            new.push(Item { task: self.task as u32, access, past });
-        }
-        merge(all, into, new);
+            Item { task: self.task as u32, access, past }
+        });
+        merge(all, into, own.collect());
     }
 }
 
@@ -257,8 +294,8 @@ pub(super) fn releases(a: Access) -> bool {
 }
 
 /// Unites two summaries; what is in both keeps the past that is common to both.
-pub(super) fn merge(all: &mut Accesses, into: &mut Summary, mut new: Summary) {
-    new.sort_unstable_by_key(Item::key);
+pub(super) fn merge(all: &mut Accesses, into: &mut Summary, new: Summary) {
+    debug_assert!(new.is_sorted_by_key(Item::key));
     if into.is_empty() {
         *into = new;
         return;
@@ -270,13 +307,8 @@ pub(super) fn merge(all: &mut Accesses, into: &mut Summary, mut new: Summary) {
         while let Some(x) = b.next_if(|x| x.key() < i.key()) {
             into.push(x);
         }
-        while let Some(x) = b.next_if(|x| x.key() == i.key()) {
-            if x.past != i.past {
-                let (mut p, q) = (all.pasts[i.past as usize].clone(), &all.pasts[x.past as usize]);
-                p.tasks.meet(&q.tasks);
-                p.accesses.meet(&q.accesses);
-                i.past = all.past(&p);
-            }
+        if let Some(x) = b.next_if(|x| x.key() == i.key()) {
+            i.past = all.common(i.past, x.past);
         }
         into.push(i);
     }

@@ -73,12 +73,15 @@ pub struct Machine {
     pub log_on: bool,
     /// Keep observation hashes (state caching).
     pub observe_on: bool,
+    /// Of equal tasks ([`equal`](super::equal)) one goes first.
+    pub twins_on: bool,
     /// Watcher of events.
     pub watch: Option<Box<dyn Watch>>,
     pub(super) names: Names,
     pub(super) lockdep: Lockdep,
     pub(super) works: Vec<WorkState>,
     pub(super) weak: Weak,
+    pub(super) twins: Vec<super::twins::Twins>,
     pub(super) callbacks: Vec<Ptr>,
     pub(super) timers_fired: u32,
     /// A fixed schedule is under way ([`Machine::settle`]): nobody is asked anything.
@@ -123,11 +126,13 @@ impl Machine {
             choices_asked: 0,
             log_on: true,
             observe_on: false,
+            twins_on: false,
             watch: None,
             names: Names::default(),
             lockdep: Lockdep::default(),
             works: Vec::new(),
             weak: Weak::default(),
+            twins: Vec::new(),
             callbacks: Vec::new(),
             timers_fired: 0,
             settling: false,
@@ -163,6 +168,7 @@ impl Machine {
         self.works.clear();
         self.weak.reset();
         self.callbacks.clear();
+        self.twins.clear();
         self.timers_fired = 0;
         self.gps = 0;
         self.ready = 0;
@@ -297,6 +303,7 @@ impl Machine {
             return true;
         }
         match op.kind {
+            Kind::SpinLock if !self.twins.is_empty() && self.twin_waits(s) => false,
             Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => self.mem.peek(op.obj) == 0,
             Kind::DownRead => self.mem.peek(op.obj) & WRITER == 0,
             Kind::GpEnd | Kind::RcuCallback => self.gp_over(s),
@@ -326,7 +333,7 @@ impl Machine {
                 ask &= ask - 1;
                 let op = &self.tasks[s].pending;
                 let goes = match op.kind {
-                    Kind::SpinLock | Kind::MutexLock | Kind::DownWrite => self.mem.peek(op.obj) == 0,
+                    Kind::SpinLock | Kind::MutexLock | Kind::DownWrite if self.twins.is_empty() => self.mem.peek(op.obj) == 0,
                     _ => self.enabled(s),
                 };
                 mask |= u64::from(goes) << s;
@@ -447,7 +454,12 @@ impl Machine {
                 }
                 old
             }
-            Kind::SpinLock => self.do_spin_lock(s, p, op.a),
+            Kind::SpinLock => {
+                if !self.twins.is_empty() {
+                    self.twin_locks(s);
+                }
+                self.do_spin_lock(s, p, op.a)
+            }
             Kind::MutexLock => {
                 self.take(s, p, SELF, Kind::MutexLock);
                 0
@@ -626,6 +638,7 @@ impl Machine {
             self.weak_release(s, Self::task_cell(name));
         }
         self.mem.touch(Self::task_cell(name), Access::Release);
+        self.twin_goes(name);
         self.commit(Kind::Exit, Tp::Note, NULL, 0, 0, Location::caller());
         self.ready &= !(1 << s);
         self.may_block &= !(1 << s);
@@ -881,7 +894,11 @@ impl Machine {
             }
             h = h.wrapping_add(mix(x, t.flush_target));
         }
-        h = h.wrapping_add(self.works_hash()).wrapping_add(self.lockdep.hash()).wrapping_add(mix(u64::from(self.timers_fired), 7));
+        h = h
+            .wrapping_add(self.works_hash())
+            .wrapping_add(self.lockdep.hash())
+            .wrapping_add(mix(u64::from(self.timers_fired), 7))
+            .wrapping_add(self.twins_hash());
         if self.config.weak {
             h = h.wrapping_add(self.weak_hash());
         }

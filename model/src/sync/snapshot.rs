@@ -35,7 +35,7 @@ impl Machine {
     /// Keeps this machine, which is in boot. `None` where it cannot be kept: weak memory, a body under way, nobody watching.
     pub fn snapshot(&mut self) -> Option<Snapshot> {
         let timers: Vec<usize> = self.spawned.iter().map(|t| t.slot).collect();
-        let whole = self.immediate && !self.aborted && !self.config.weak && self.at_rest.is_none();
+        let whole = self.immediate && !self.aborted && !self.config.weak && self.at_rest.is_none() && self.twins.is_empty();
         if !whole || timers.iter().any(|&s| !self.tasks[s].daemon) {
             return None;
         }
@@ -100,6 +100,7 @@ impl Machine {
         self.ready = from.ready;
         self.may_block = from.may_block;
         self.parked_boot.clear();
+        self.twins.clear();
         self.settling = false;
         self.at_rest = None;
     }

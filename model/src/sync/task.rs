@@ -1,5 +1,6 @@
 //! Tasks: schedulable flows with a context (CPU, level, held locks, RCU nesting) and a stable name.
 
+use super::atomic::Word;
 use super::event::Kfn;
 use super::lockdep::Held;
 use super::machine::{Machine, with};
@@ -292,6 +293,28 @@ impl Machine {
             TaskLabel::Irq(f, p) => format!("irq:{f}({})", self.mem.owner_name(p)),
             TaskLabel::Boot => "boot".into(),
         }
+    }
+}
+
+/// What the running task had observed when a call began. What it observes inside is gone with the call's local variables, once the
+/// call has returned and its caller learns the result alone: states that differ only in what is gone are then one.
+#[must_use = "a call that ends says so by what it returns"]
+pub struct Observed(u64);
+
+impl Observed {
+    /// The call begins.
+    pub fn begin() -> Observed {
+        Observed(with(|m| m.tasks[m.current].obs))
+    }
+
+    /// It returns `result`, after everything else that it does.
+    pub fn returns<T: Word>(self, result: T) -> T {
+        with(|m| {
+            let t = m.current;
+            m.tasks[t].obs = self.0;
+            m.observe(result.to_word());
+        });
+        result
     }
 }
 

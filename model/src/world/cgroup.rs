@@ -11,7 +11,7 @@ use crate::linux::kernel::cgroup::cgroup::{
     cgroup_attach_task, cgroup_disable_controller, cgroup_enable_controller, cgroup_mkdir, cgroup_rmdir, cgroup_task_dead, css_from_id, css_put, css_tryget,
 };
 use crate::linux::mm::backing_dev::{bdi_alloc, bdi_get, bdi_put, bdi_register, bdi_unregister, cgwb_debug_stats_show, wb_get_create};
-use crate::sync::{Gfp, Ptr, immortal, rcu_read_lock};
+use crate::sync::{Gfp, Observed, Ptr, immortal, rcu_read_lock};
 
 /// A process moves into a cgroup. 0 or an errno.
 pub(super) async fn enter(cgroup: Cgroup) -> i64 {
@@ -61,9 +61,10 @@ pub(super) fn css_id(view: View<'_>, id: CssId) -> u32 {
 
 /// A memory css by id, with a reference, as callers outside a cgroup get one; null if there is none.
 pub(super) async fn css_by_id(id: u32) -> Css {
+    let call = Observed::begin();
     let _rcu = rcu_read_lock();
     let css = css_from_id(id, Subsys::Memory).await;
-    if !css.is_null() && css_tryget(css).await { css } else { Css::NULL }
+    call.returns(if !css.is_null() && css_tryget(css).await { css } else { Css::NULL })
 }
 
 /// Drops a reference on a wb, or keeps it under a name.

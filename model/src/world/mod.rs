@@ -22,7 +22,7 @@ use crate::linux::include::cgroup_defs::Cgroup;
 use crate::linux::{Globals, boot_globals, globals, kernel, mm, set_globals};
 use crate::mutants::{Mutant, hook_passed, mutant, pass_hook};
 use crate::rules::{Rules, rules};
-use crate::sync::{Config, End, Level, Machine, NULL, Ptr, Snapshot, Tp, cond_resched, emit, fatal, immortal, join, report, spawn, with};
+use crate::sync::{Config, End, Level, Machine, NULL, Ptr, Snapshot, Tp, cond_resched, emit, equal, fatal, immortal, join, report, spawn, with};
 use objects::View;
 use plan::{Place, Plan};
 use std::cell::RefCell;
@@ -165,6 +165,9 @@ impl World {
             };
             let world = self.clone();
             spawn(i as u16, level, t.cpu, Box::pin(async move { world.run_task(i as u16).await }));
+        }
+        for &(leader, follower) in &inner.plan.equal {
+            equal(leader, follower);
         }
         if !inner.case.teardown.is_empty() || !inner.case.names.wbs.is_empty() {
             let world = self.clone();

@@ -1,6 +1,6 @@
 //! What a case's text says about who uses what, and for how long: decided once a case, not in every execution.
 
-use crate::cases::{BdiRef, Case, CgroupRef, InodeRef, Op, Ref, SbRef, Stmt};
+use crate::cases::{BdiRef, Case, CgroupRef, InodeRef, Irq, Op, Ref, SbRef, Stmt};
 
 /// Where an operation stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +51,8 @@ pub(super) struct Plan {
     pub inodes: Vec<Place>,
     pub keeps: Vec<Keeps>,
     pub taken: Taken,
+    /// Tasks that differ in nothing but their names, each with the last such one before it.
+    pub equal: Vec<(u16, u16)>,
     /// File system of each inode.
     pub sb_of: Vec<Option<SbRef>>,
     /// Device of each file system, if the file system keeps the device for itself.
@@ -75,6 +77,7 @@ impl Plan {
             inodes: never(&names.inodes),
             keeps: Vec::new(),
             taken: Taken::default(),
+            equal: Vec::new(),
             sb_of: vec![None; names.inodes.len()],
             own_bdi: vec![None; names.sbs.len()],
         };
@@ -102,7 +105,25 @@ impl Plan {
             inodes: all(names.inodes.len(), |i| Ref::Inode(InodeRef(i))),
         };
         plan.keeps = case.tasks.iter().map(|t| plan.keeps_of(&t.body)).collect();
+        plan.equal = plan.equal_tasks(case);
         plan
+    }
+
+    fn equal_tasks(&self, case: &Case) -> Vec<(u16, u16)> {
+        let makes = |i: usize| {
+            let all = [&self.bdis, &self.cgroups, &self.sbs, &self.inodes];
+            all.into_iter().flatten().any(|p| *p == Place::Task(i as u16))
+        };
+        let joined = |i: usize| places(case).any(|(_, s)| matches!(s.op, Op::Join { task } if usize::from(task.0) == i));
+        let alone = |i: usize| makes(i) || joined(i) || case.tasks[i].cpu.is_some() || case.tasks[i].irq != Irq::None;
+        let same = |a: usize, b: usize| {
+            let ops = |i: usize| case.tasks[i].body.iter().map(|s| &s.op);
+            ops(a).eq(ops(b))
+        };
+        let before = |b: usize| (0..b).rev().find(|&a| same(a, b) && !alone(a) && !alone(b)).map(|a| (a as u16, b as u16));
+        // Statistics are kept CPU by CPU: there it matters who has which.
+        let by_cpu = case.machine.shared_cpus || case.machine.stats.is_some();
+        if by_cpu { Vec::new() } else { (0..case.tasks.len()).filter_map(before).collect() }
     }
 
     /// Does an operation of some task take this away?
@@ -144,5 +165,28 @@ impl Plan {
             }
         }
         keeps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn equal(tasks: &str) -> Vec<(u16, u16)> {
+        let text = format!("schema 1\ncase \"c\"\nsetup {{ bdi \"sda\"; cgroup \"m\" }}\n{tasks}");
+        Plan::new(&crate::cases::parse("test.kdl", &text).unwrap_or_else(|e| panic!("{}", e.one_line()))).equal
+    }
+
+    #[test]
+    fn tasks_are_equal_if_nothing_but_their_names_differs() {
+        let create = "get-create \"sda\" of=\"m\"";
+        let task = |name: &str, body: &str| format!("task \"{name}\" {{ {body} }}\n");
+        assert_eq!(equal(&(task("a", create) + &task("b", "rmdir \"m\"") + &task("c", create) + &task("d", create))), [(0, 2), (2, 3)]);
+        assert_eq!(equal(&(task("a", create) + &task("b", &format!("{create}; {create}")))), []);
+        // Somebody waits for one of them, and not for the other.
+        assert_eq!(equal(&(task("a", create) + &task("b", create) + &task("c", "join \"a\""))), []);
+        // What they make is named after the one that makes it.
+        assert_eq!(equal(&(task("a", "cgroup \"m/x\"") + &task("b", create))), []);
+        assert_eq!(equal(&format!("{}task \"b\" cpu=1 {{ {create} }}\n", task("a", create))), []);
     }
 }

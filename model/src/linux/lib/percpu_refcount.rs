@@ -11,7 +11,9 @@
 use crate::kfn;
 use crate::linux::globals;
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{Field, FieldInfo, FnPtr, Fut, PerCpuLong, Pred, Ptr, TypeInfo, Var, call_rcu, fatal, rcu_read_lock, report, wait_event, wake_up_all, with};
+use crate::sync::{
+    Field, FieldInfo, FnPtr, Fut, Observed, PerCpuLong, Pred, Ptr, TypeInfo, Var, call_rcu, fatal, rcu_read_lock, report, wait_event, wake_up_all, with,
+};
 
 const ATOMIC: u64 = 1;
 const DEAD: u64 = 2;
@@ -111,35 +113,41 @@ impl PercpuRef {
     }
     /// `percpu_ref_get_many`
     pub async fn get_many(self, nr: i64) {
+        let call = Observed::begin();
         let _rcu = rcu_read_lock();
         if self.flags("percpu_ref_get").await & (ATOMIC | DEAD) == 0 {
             self.this_cpu_add(nr).await;
         } else {
             self.count().add_blindly(nr).await;
         }
+        call.returns(0u64);
     }
     /// `percpu_ref_tryget`: succeeds until the count is zero, dead or not.
     pub async fn tryget(self) -> bool {
+        let call = Observed::begin();
         let _rcu = rcu_read_lock();
-        if self.flags("percpu_ref_tryget").await & (ATOMIC | DEAD) == 0 {
+        let got = if self.flags("percpu_ref_tryget").await & (ATOMIC | DEAD) == 0 {
             self.this_cpu_add(1).await;
             true
         } else {
             self.count().add_unless(1, 0).await != 0
-        }
+        };
+        call.returns(got)
     }
     /// `percpu_ref_tryget_live`: fails once DEAD is seen.
     pub async fn tryget_live(self) -> bool {
+        let call = Observed::begin();
         let _rcu = rcu_read_lock();
         let f = self.flags("percpu_ref_tryget_live").await;
-        if f & (ATOMIC | DEAD) == 0 {
+        let got = if f & (ATOMIC | DEAD) == 0 {
             self.this_cpu_add(1).await;
             true
         } else if f & DEAD == 0 {
             self.count().add_unless(1, 0).await != 0
         } else {
             false
-        }
+        };
+        call.returns(got)
     }
     /// `percpu_ref_put`
     pub async fn put(self) {
@@ -147,12 +155,14 @@ impl PercpuRef {
     }
     /// `percpu_ref_put_many`: at zero the release callback runs here, in the caller's context.
     pub async fn put_many(self, nr: i64) {
+        let call = Observed::begin();
         let _rcu = rcu_read_lock();
         if self.flags("percpu_ref_put").await & (ATOMIC | DEAD) == 0 {
             self.this_cpu_add(-nr).await;
         } else if (if nr == 1 { self.count().dec().await } else { self.count().fetch_add(-nr).await }) == nr {
             self.release().get().call(self.0).await;
         }
+        call.returns(0u64);
     }
     /// `percpu_ref_is_dying`
     pub fn is_dying(self) -> bool {

@@ -18,7 +18,7 @@ use crate::linux::kernel::cgroup::cgroup::{cgroup_get_e_css, css_get, css_put};
 use crate::linux::kernel::workqueue::CGWB_RELEASE_WQ;
 use crate::mutants::{Mutant, mutated};
 use crate::rules::{CreateBlkcg, CreateGet, CreatePre, CreatePub, LookBlkcg, rules};
-use crate::sync::{EEXIST, ENOMEM, Gfp, ListHead, NULL, Ptr, Tp, emit, kfree, kzalloc, rcu_read_lock};
+use crate::sync::{EEXIST, ENOMEM, Gfp, ListHead, NULL, Observed, Ptr, Tp, emit, kfree, kzalloc, rcu_read_lock};
 use crate::{container_of, kfn};
 
 const EBUSY: i64 = -16;
@@ -39,7 +39,8 @@ pub async fn wb_get_lookup(bdi: BackingDevInfo, memcg_css: Css) -> BdiWriteback 
     emit(Tp::Call, bdi.ptr(), u64::from(memcg_css.ptr().0));
     let blkcg = rules().look_blkcg == LookBlkcg::Yes || mutated(Mutant::V2M10);
     let get = if mutated(Mutant::V2M24) { Get::TrygetLive } else { Get::Tryget };
-    let wb = lookup(bdi, memcg_css, blkcg, get).await;
+    let call = Observed::begin();
+    let wb = call.returns(lookup(bdi, memcg_css, blkcg, get).await);
     emit(Tp::Return, wb.ptr(), u64::from(memcg_css.ptr().0));
     wb
 }
@@ -74,7 +75,8 @@ async fn wb_get_lookup_live(bdi: BackingDevInfo, memcg_css: Css) -> BdiWriteback
         CreateGet::TrygetLive if mutated(Mutant::V2M25) => Get::DyingThenTryget,
         CreateGet::TrygetLive => Get::TrygetLive,
     };
-    lookup(bdi, memcg_css, blkcg && !mutated(Mutant::V2M11), get).await
+    let call = Observed::begin();
+    call.returns(lookup(bdi, memcg_css, blkcg && !mutated(Mutant::V2M11), get).await)
 }
 
 async fn lookup(bdi: BackingDevInfo, memcg_css: Css, compare_blkcg: bool, get: Get) -> BdiWriteback {
