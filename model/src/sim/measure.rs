@@ -314,7 +314,8 @@ fn writer_output(w: &mut WriterMeasure, now: Ns) -> WriterOutput {
     let step = w.latencies.len().div_ceil(LATENCIES_OUT).max(1);
     WriterOutput {
         metrics: metrics.into_iter().collect(),
-        latencies_us: w.latencies.iter().copied().step_by(step).collect(),
+        // The longest is always among them.
+        latencies_us: w.latencies.iter().rev().copied().step_by(step).collect::<Vec<_>>().into_iter().rev().collect(),
         lag_ms: std::mem::take(&mut w.lag),
         pauses: std::mem::take(&mut w.pauses),
     }

@@ -198,7 +198,7 @@ fn make_files(world: &Rc<World>, file: usize) {
                 dirty_sync: false,
                 syncing: false,
                 pages: Default::default(),
-                size: pages_of(f.size_bytes),
+                size_bytes: f.size_bytes,
                 writeback_index: 0,
                 frn_winner: 0,
                 frn_avg_time: 0,

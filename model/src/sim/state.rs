@@ -198,8 +198,8 @@ pub struct Inode {
     pub syncing: bool,
     /// Its pages in memory.
     pub pages: Pages,
-    /// Size in pages.
-    pub size: u64,
+    /// Size, bytes.
+    pub size_bytes: u64,
     /// Where the next cyclic writeback begins.
     pub writeback_index: u64,
     /// Votes of the wbs that wrote it: last winner, average time, history.

@@ -1,7 +1,8 @@
 //! Statistics of memcgs, as readers see them: late.
 //!
-//! Main type: [`Stats`]. Every memcg has counters that are exact and counters that a flush brings up to date. What a flush costs is
-//! the number of (memcg, CPU) pairs that it visits.
+//! Main type: [`Stats`], the contract of `kernel::cgroup::rstat` and `mm::memcontrol::stats` without their steps: millions of updates a second
+//! are needed here, and nothing comes between two steps of one. It is held against the same recorded sequences as they are. Every memcg has
+//! counters that are exact and counters that a flush brings up to date; a flush costs the (memcg, CPU) pairs that it visits.
 
 use super::pages::MemcgId;
 
@@ -127,5 +128,53 @@ impl Stats {
     /// The truth.
     pub fn exact(&self, memcg: MemcgId, item: Item) -> u64 {
         self.memcgs[memcg as usize].exact[item as usize].max(0) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded operations on statistics, with what the kernel's arithmetic makes of them.
+    const SEQUENCES: &str = include_str!("../../../corpus/vectors/memcg_rstat_sequence.csv");
+
+    #[test]
+    fn sequences_give_what_the_kernel_gave() {
+        let mut rows = csv::Reader::from_reader(SEQUENCES.as_bytes());
+        let names = rows.headers().unwrap().clone();
+        let column = |name: &str| names.iter().position(|n| n == name).unwrap();
+        let mut stats = Stats::new(&[None], 1);
+        let (mut sequence, mut flushed) = (None, 0);
+        for row in rows.records() {
+            let row = row.unwrap();
+            let number = |name: &str| row[column(name)].parse::<i64>().unwrap();
+            if sequence != Some(number("seq")) {
+                let parents: Vec<Option<usize>> = row[column("tree_parents")].split(' ').map(|p| p.parse().ok()).collect();
+                stats = Stats::new(&parents, number("nr_cpus") as u32);
+                sequence = Some(number("seq"));
+            }
+            let (memcg, cpu) = (number("memcg") as MemcgId, number("cpu") as usize);
+            match &row[column("op")] {
+                "mod" => stats.add(memcg, Item::Dirty, cpu, number("delta_pages")),
+                _ => {
+                    let flush = number("flush_force") == 1 || stats.flushable(memcg);
+                    assert_eq!(i64::from(flush), number("flushed"), "{row:?}");
+                    if flush {
+                        let visits = stats.flush(memcg);
+                        let linked = row[column("flush_order_memcg_at_cpu")].split_whitespace().count() as u64;
+                        assert!(visits <= linked, "{row:?}: {visits} visits");
+                        flushed += 1;
+                    }
+                }
+            }
+            let m = &stats.memcgs[memcg as usize];
+            assert_eq!(m.exact[0], number("true_sum_pages"), "{row:?}");
+            assert_eq!(stats.read(memcg, Item::Dirty) as i64, number("read_state_pages"), "{row:?}");
+            assert_eq!(m.updates as i64, number("vmstats_stats_updates"), "{row:?}");
+            assert_eq!(m.cpus[cpu].updates as i64, number("percpu_stats_updates_cpu"), "{row:?}");
+            assert_eq!(stats.read(0, Item::Dirty) as i64, number("root_read_state_pages"), "{row:?}");
+            assert_eq!(stats.memcgs[0].updates as i64, number("root_stats_updates"), "{row:?}");
+        }
+        assert!(flushed > 50);
     }
 }

@@ -69,12 +69,13 @@ impl WbView {
                 }
                 FlushPolicy::AtomicPerMemcg => false,
             };
-            if !flush {
-                return;
-            }
-            st.memcgs[self.memcg as usize].dirtied_since_flush = 0;
-            st.stats.flush(self.memcg)
+            flush.then(|| {
+                st.memcgs[self.memcg as usize].dirtied_since_flush = 0;
+                st.stats.flush(self.memcg)
+            })
         };
+        w.check_read(self.memcg);
+        let Some(visits) = visits else { return };
         let ns = visits * w.scenario.machine.flush_visit_ns;
         {
             let mut m = w.measure.borrow_mut();
@@ -115,7 +116,6 @@ impl WbSurroundings for WbView {
     }
     async fn mem_cgroup_wb_stats(&self) -> MemcgWbStats {
         self.flush_stats().await;
-        self.world.check_read(self.memcg);
         self.world.st.borrow().wb_stats(self.memcg, self.world.policy.flush)
     }
     fn memcg_policy(&self) -> MemcgPolicy {
@@ -270,31 +270,27 @@ impl World {
     }
     /// `cgroup_writeback_by_id`
     fn flush_owner(self: &Rc<World>, memcg: MemcgId, slot: u8, bdi: usize, owner: MemcgId) {
-        self.measure.borrow_mut().foreign_flushes += 1;
-        let found = {
-            let mut st = self.st.borrow_mut();
-            let wb = self.find(&st, bdi, owner).filter(|wb| {
-                // One work for a wb at a time is enough, where the policy says so.
-                self.policy.foreign != ForeignPolicy::OneInFlight || st.wbs[*wb as usize].foreign_works == 0
-            });
-            let nr = wb.map(|wb| match self.policy.sizing {
-                Sizing::Memcg => self.memcg_dirty(&st, owner) * 10 / 8,
-                Sizing::TargetWb => (st.wb_sum(wb, WbStatItem::Reclaimable).max(0) as u64) * 10 / 8,
-            });
-            if wb.is_some() {
-                st.memcgs[memcg as usize].frn[slot as usize].idle = false;
-            }
-            wb.zip(nr)
-        };
-        match found {
-            Some((wb, nr)) => {
-                let work =
-                    Work { nr_pages: nr as i64, reason: Reason::ForeignFlush, sync: false, for_sync: false, only: None, asked_by: Some((memcg, Some(slot))) };
-                self.queue_work(wb, work);
-            }
-            None if self.policy.foreign == ForeignPolicy::OneInFlight && self.find(&self.st.borrow(), bdi, owner).is_some() => {}
-            None => self.measure.borrow_mut().foreign_failed += 1,
+        let found = self.find(&self.st.borrow(), bdi, owner);
+        let one = self.policy.foreign == ForeignPolicy::OneInFlight;
+        if one && found.is_some_and(|wb| self.st.borrow().wbs[wb as usize].foreign_works > 0) {
+            return;
         }
+        self.measure.borrow_mut().foreign_flushes += 1;
+        let Some(wb) = found else {
+            self.measure.borrow_mut().foreign_failed += 1;
+            return;
+        };
+        let nr = {
+            let mut st = self.st.borrow_mut();
+            st.memcgs[memcg as usize].frn[slot as usize].idle = false;
+            let dirty = match self.policy.sizing {
+                Sizing::Memcg => self.memcg_dirty(&st, owner),
+                Sizing::TargetWb => st.wb_sum(wb, WbStatItem::Reclaimable).max(0) as u64,
+            };
+            dirty * 10 / 8
+        };
+        let asked_by = Some((memcg, Some(slot)));
+        self.queue_work(wb, Work { nr_pages: nr as i64, reason: Reason::ForeignFlush, sync: false, for_sync: false, only: None, asked_by });
     }
     /// The wb that a foreign flush finds.
     fn find(&self, st: &St, bdi: usize, owner: MemcgId) -> Option<WbId> {
@@ -331,7 +327,9 @@ impl World {
                 let st = self.st.borrow();
                 let i = &st.inodes[inode as usize];
                 let busy = i.wb.is_some_and(|wb| st.wbs[wb as usize].works.iter().any(|w| w.only == Some(inode)));
-                (i.pages.dirty() > 0).then_some((i.wb, i.pages.dirty(), busy || i.syncing))
+                // Once it is the memcg's own, its own flusher sees to it.
+                let foreign = i.wb.is_some_and(|wb| st.wbs[wb as usize].memcg != memcg);
+                (foreign && i.pages.dirty() > 0).then_some((i.wb, i.pages.dirty(), busy || i.syncing))
             };
             match ask {
                 Some((Some(wb), dirty, false)) => {

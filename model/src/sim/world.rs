@@ -195,7 +195,6 @@ impl World {
         let i = &mut st.inodes[inode as usize];
         let folio = 1 << i.order;
         let (first, end) = (start / folio * folio, (start + len).next_multiple_of(folio));
-        i.size = i.size.max(start + len);
         let mut absent = 0;
         i.pages.dirty_range(first, end - first, memcg, |e, new| {
             extents.push(e);
@@ -459,7 +458,8 @@ impl World {
         let mut st = self.st.borrow_mut();
         let i = &mut st.inodes[inode as usize];
         let wb = i.wb;
-        i.size = 0;
+        i.size_bytes = 0;
+        i.dirty_sync = false;
         let mut gone = Vec::new();
         i.pages.truncate(|e, dirty, freed| gone.push((e, dirty, freed)));
         let still = i.pages.writeback();

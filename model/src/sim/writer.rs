@@ -43,24 +43,17 @@ struct Cursor {
     at: u64,
     /// Size of its file at the start, bytes.
     size: u64,
-    /// Next byte of each file of one that appends.
-    ends: Vec<u64>,
     rng: Rng,
 }
 
 impl Cursor {
-    /// The inode and the first byte of the next write of `len` bytes.
-    fn next(&mut self, len: u64) -> (InodeId, u64) {
+    /// The inode and the first byte of the next write of `len` bytes; `end` tells where a file ends.
+    fn next(&mut self, len: u64, end: impl Fn(InodeId) -> u64) -> (InodeId, u64) {
         let which = self.turn % self.count;
         self.turn += 1;
         let inode = self.first + which as InodeId;
         match self.pattern {
-            Pattern::Append => {
-                let end = &mut self.ends[which as usize];
-                let at = *end;
-                *end += len;
-                (inode, at)
-            }
+            Pattern::Append => (inode, end(inode)),
             Pattern::Random => (inode, self.rng.below((self.size / len.max(1)).max(1)) * len),
             Pattern::Sequential => {
                 if which == 0 && self.turn > 1 {
@@ -87,7 +80,6 @@ pub async fn buffered(w: Rc<World>, n: u32, first: InodeId, seed: u64) {
         turn: 0,
         at: 0,
         size: file.size_bytes.max(task.block_bytes),
-        ends: vec![file.size_bytes; file.count.max(1) as usize],
         rng: Rng::new(seed, 100 + u64::from(n)),
     };
     let meta = task.metadata.map(|f| (w.first_inode(f), pages_of(w.scenario.files[f].size_bytes).max(1)));
@@ -106,7 +98,7 @@ pub async fn buffered(w: Rc<World>, n: u32, first: InodeId, seed: u64) {
             }
         }
         let t0 = w.now();
-        let (inode, at) = cursor.next(task.block_bytes);
+        let (inode, at) = cursor.next(task.block_bytes, |i| w.st.borrow().inodes[i as usize].size_bytes);
         write(&w, n, inode, at, task.block_bytes, memcg, cpu, &mut throttle).await;
         if let Some((first, pages)) = meta {
             for _ in 0..task.metadata_pages {
@@ -139,6 +131,10 @@ async fn write(w: &Rc<World>, n: u32, inode: InodeId, at: u64, len: u64, memcg: 
         let i = &st.inodes[inode as usize];
         (i.fs, 1u64 << i.order)
     };
+    {
+        let i = &mut w.st.borrow_mut().inodes[inode as usize];
+        i.size_bytes = i.size_bytes.max(at + len);
+    }
     let mut page = at / PAGE_BYTES;
     let end = (at + len).div_ceil(PAGE_BYTES);
     while page < end {
