@@ -18,6 +18,8 @@ mod pages;
 mod rng;
 mod state;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod throttle;
 mod world;
 mod writer;

@@ -196,7 +196,7 @@ impl World {
         let m = self.measure.borrow();
         let (written, failed, truncated) = (m.device_pages, m.io_error_pages, m.truncated);
         drop(m);
-        self.require(dirtied == written + failed + truncated + flying + dirty, "TH-CONS-1", || {
+        self.require(dirtied == written + failed + truncated + flying + dirty, "TH-CONS", || {
             format!("{dirtied} pages dirtied: {written} written, {failed} failed, {truncated} truncated, {flying} on their way, {dirty} dirty")
         });
     }
