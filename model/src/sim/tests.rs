@@ -71,8 +71,7 @@ fn spoilt(s: &Scenario, spoil: impl FnOnce(&Rc<World>)) -> Vec<&'static str> {
     spoil(&world);
     world.check_end();
     world.engine.clear();
-    let found = world.measure.borrow().violations.iter().map(|v| v.0).collect();
-    found
+    world.measure.borrow().violations.iter().map(|v| v.0).collect()
 }
 
 #[test]
