@@ -11,7 +11,7 @@ use super::stats::Item;
 use super::world::World;
 use crate::linux::mm::page_writeback::surroundings::{WbStatItem, wb_stat_error};
 use crate::policy::{FlushPolicy, ForeignPolicy, Freerun};
-use crate::scenarios::PAGE_BYTES;
+use crate::scenarios::{Owner, PAGE_BYTES, Writer};
 
 /// Updates that a gate leaves unseen, for each CPU: its threshold of 64 and a residue of 63.
 const GATE_ERROR: u64 = 127;
@@ -105,18 +105,24 @@ impl World {
         self.check_overshoot(&st);
     }
 
+    /// Does every writer dirty inodes of its own wb only, under limits of its domains? A strict limit looks at the wb alone.
+    fn writers_own_their_files(&self) -> bool {
+        let s = &self.scenario;
+        let shared = |w: &Writer| s.writers.iter().any(|o| o.file == w.file && o.memcg != w.memcg);
+        let own = |w: &Writer| s.files[w.file].owner.is_none_or(|o| w.memcg.map_or(Owner::Root, Owner::Memcg) == o);
+        let fs = |w: &Writer| &s.filesystems[s.files[w.file].fs];
+        s.writers.iter().all(|w| own(w) && !shared(w) && w.metadata.is_none() && fs(w).cgroup_writeback && !fs(w).strictlimit)
+    }
     /// Exact dirty pages of memcgs whose writers own what they dirty, against the bound of the policy.
     fn check_overshoot(&self, st: &St) {
-        let exact_policy = !matches!(self.policy.flush, FlushPolicy::Ratelimited);
-        if !exact_policy || !self.scenario.writers.iter().all(|w| w.metadata.is_none()) || !self.scenario.events.is_empty() {
+        if self.policy.flush == FlushPolicy::Ratelimited || !self.writers_own_their_files() || !self.scenario.events.is_empty() {
             return;
         }
         let e_wb = wb_stat_error(st.nr_cpus);
         for (m, memcg) in st.memcgs.iter().enumerate().skip(1) {
             let m = m as MemcgId;
             let owners = st.bdis.iter().filter(|b| b.cgwb[m as usize].is_some()).count() as u64;
-            let own_only = st.inodes.iter().all(|i| i.wb.is_none_or(|wb| st.wbs[wb as usize].memcg == m || i.pages.dirty() == 0));
-            if owners == 0 || !own_only || memcg.parent != Some(ROOT) {
+            if owners == 0 || memcg.parent != Some(ROOT) {
                 continue;
             }
             let dirty = st.stats.exact(m, Item::Dirty) + st.stats.exact(m, Item::Writeback);
@@ -173,7 +179,8 @@ impl World {
         let st = self.st.borrow();
         let bound = match self.policy.flush {
             FlushPolicy::AtomicPerMemcg | FlushPolicy::AlwaysForced => 0,
-            FlushPolicy::Always => self.gate_error(&st),
+            // The gate of an ancestor may miss any number of updates below it: a known weakness.
+            FlushPolicy::Always if st.stats.is_leaf(memcg) => self.gate_error(&st),
             _ => return,
         };
         let id = if bound == 0 { "TH-RST-6" } else { "TH-RST-2" };

@@ -92,6 +92,10 @@ impl Stats {
             at = m.parent;
         }
     }
+    /// Has the memcg no children?
+    pub fn is_leaf(&self, memcg: MemcgId) -> bool {
+        self.memcgs[memcg as usize].children.is_empty()
+    }
     /// Is enough pending that a gated flush happens?
     pub fn flushable(&self, memcg: MemcgId) -> bool {
         self.memcgs[memcg as usize].updates > BATCH * self.nr_cpus
