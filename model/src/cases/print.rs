@@ -3,6 +3,7 @@
 use super::ast::{Case, Decision, Finding, MachineSpec, Names, SCHEMA, Search, Stmt, Task};
 use super::ops::Op;
 use super::value::Writer;
+use crate::text::block;
 use crate::text::quote;
 use std::fmt::Write;
 
@@ -45,19 +46,6 @@ fn list(out: &mut String, node: &str, items: &[String]) {
         }
         out.push('\n');
     }
-}
-
-/// A node whose block holds these lines; without a block when there are none.
-fn block(out: &mut String, node: &str, lines: &[String]) {
-    out.push_str(node);
-    if !lines.is_empty() {
-        out.push_str(" {\n");
-        for l in lines {
-            let _ = writeln!(out, "    {l}");
-        }
-        out.push('}');
-    }
-    out.push('\n');
 }
 
 fn machine(out: &mut String, case: &Case) {

@@ -3,6 +3,7 @@
 use super::ast::*;
 use super::form::{Bytes, Form, Maybe, Names, Node, OfFile, OfFs, OfMemcg, Percent, When};
 use crate::policy::Policy;
+use crate::text::block;
 use crate::text::quote;
 use std::fmt::Write;
 
@@ -75,17 +76,4 @@ fn event(e: &Event, names: &Names) -> String {
         Action::Truncate(f) => format!("\"truncate\" file={}", OfFile::write(f, names)),
     };
     format!(" at={} do={what}", When::write(&e.at_us, names))
-}
-
-/// A node whose block holds these lines; without a block when there are none.
-fn block(out: &mut String, node: &str, lines: &[String]) {
-    out.push_str(node);
-    if !lines.is_empty() {
-        out.push_str(" {\n");
-        for l in lines {
-            let _ = writeln!(out, "    {l}");
-        }
-        out.push('}');
-    }
-    out.push('\n');
 }

@@ -11,10 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Nanoseconds since the start of the simulation.
-pub type Ns = u64;
-/// Nanoseconds of a second.
-pub const SECOND: Ns = 1_000_000_000;
+pub use crate::disk::{Ns, SECOND};
 
 /// Names a task.
 pub type TaskId = u32;

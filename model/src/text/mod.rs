@@ -12,3 +12,18 @@ pub use file::{LoadError, MAX_BLOCKS, MAX_TEXT, read_text};
 pub(crate) use entries::{Entries, boolean, check_name, children, number, quote, string, wrong};
 pub(crate) use error::Bad;
 pub(crate) use file::{document, schema};
+
+use std::fmt::Write;
+
+/// A node whose block holds these lines; without a block when there are none.
+pub(crate) fn block(out: &mut String, node: &str, lines: &[String]) {
+    out.push_str(node);
+    if !lines.is_empty() {
+        out.push_str(" {\n");
+        for l in lines {
+            let _ = writeln!(out, "    {l}");
+        }
+        out.push('}');
+    }
+    out.push('\n');
+}
